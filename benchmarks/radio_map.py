@@ -160,14 +160,16 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     made = gradient()
     g = made**2
     place = a[:: bench.stations, :2]
-    ours = seconds_of(lambda: Alignment(g, AREA, place, MU, RHO).align_noise(), seconds)
+    ours = seconds_of(lambda: Alignment(g, AREA, place, MU, RHO).optimise_variance(), seconds)
     yield _row(f"{what}: aligned noise of all UEs", ours, "s", bench.noise_s)
     theirs = [nested(g[i], grid.place_m, place[i]) for i in range(bench.nested_ues)]
     some = slice(0, bench.nested_ues)
     law = Alignment(g[some], AREA, place[some], MU, RHO)
-    value = [law.compute_objective_m2(s).mean() for s in (law.align_noise(), np.array(theirs))]
+    value = [
+        law.compute_objective_m2(s).mean() for s in (law.optimise_variance(), np.array(theirs))
+    ]
     whose = cycle(range(bench.nested_ues))
-    noise = timed(lambda: Alignment(g, AREA, place, MU, RHO).align_noise())
+    noise = timed(lambda: Alignment(g, AREA, place, MU, RHO).optimise_variance())
 
     def printed() -> float:
         i = next(whose)

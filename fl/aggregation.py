@@ -311,10 +311,7 @@ class Wasserstein(Aggregation):
         return Histograms(all_rows, pmf, count, disclosed)
 
     def _count_labels(self, local: Local, facts: RoundContext) -> FloatArray:
-        if local.y is None:
-            label = np.zeros(len(local.x))
-        else:
-            label = local.y
+        label = np.zeros(len(local.x)) if local.y is None else local.y
         if self.distance == "label-range":
             low, high = _RANGE_DBM
             bins = _BINS

@@ -1,7 +1,5 @@
 """Clusters of places by density, compiled: DBSCAN by the distances of all pairs."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from netsim.compiled import compiled

@@ -1,7 +1,5 @@
 """Notices of learning, and what its parts know before a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.types import LastFigures, Metrics, Request, RoundContext, State
-from netsim.clock import compute_slack_s
+from netsim.clock import compute_rounding_s
 from netsim.columns import frozen, replace_values
 from netsim.geometry import Area
 from netsim.part import OneOf, Part
@@ -200,7 +200,7 @@ class Custom(Query):
             return np.zeros(len(ue), dtype=bool)
         widest_m = request.bandwidth_m.max()
         least_s = compute_min_interval_s(widest_m, self.speed_m_s, self.passed, request.dimensions)
-        return time_s - last_s[ue] < least_s - compute_slack_s(least_s, time_s)
+        return time_s - last_s[ue] < least_s - compute_rounding_s(least_s, time_s)
 
 
 QUERIES = OneOf("query", Off, Custom)
@@ -264,8 +264,5 @@ def compute_min_interval_s(
     exp(-r^2 / 2) in the plane and erfc(r / sqrt(2)) on a line. Snapshots that are farther apart
     leave that share of displacements known modulo a wavelength only.
     """
-    if dimensions == 2:
-        exceeded = sqrt(2 * log(1 / share))
-    else:
-        exceeded = -NormalDist().inv_cdf(share / 2)
+    exceeded = sqrt(2 * log(1 / share)) if dimensions == 2 else -NormalDist().inv_cdf(share / 2)
     return 2 * pi * bandwidth_m / exceeded / speed_m_s

@@ -49,7 +49,7 @@ class References(Part):
     all models)"""
 
 
-def pick_samples(count: int, max_count: int) -> slice | list[int]:
+def choose_even_indices(count: int, max_count: int) -> slice | list[int]:
     """Which of `count` samples to keep: all, or a bounded number evenly spaced in their order."""
     if count <= max_count:
         return slice(None)
@@ -128,7 +128,7 @@ def map_path_loss(
 
 def find_antenna(x: FloatArray, y: FloatArray, area: Area) -> FloatArray:
     """The place (3,) with the least squared error, and the height 10 m."""
-    keep = pick_samples(len(x), _SAMPLES)
+    keep = choose_even_indices(len(x), _SAMPLES)
     x = x[keep]
     y = y[keep]
     middle = area.centre_m
@@ -195,7 +195,7 @@ def map_kriging(x: FloatArray, y: FloatArray, place_m: FloatArray) -> FloatArray
 
 def fit_covariance(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     """L in metres and lambda of the largest profile likelihood."""
-    keep = pick_samples(len(x), _FIT)
+    keep = choose_even_indices(len(x), _FIT)
     distance = _measure_distance(x[keep], x[keep])
     y = y[keep]
     tried = []
@@ -259,14 +259,8 @@ class Reference(Columns):
     @classmethod
     def from_training(cls, train: Local) -> Self:
         """A round's training samples."""
-        if train.y is None:
-            y = np.zeros(len(train.x))
-        else:
-            y = train.y
-        if train.cell is None:
-            cell = np.zeros(len(train.x), dtype=int)
-        else:
-            cell = train.cell
+        y = np.zeros(len(train.x)) if train.y is None else train.y
+        cell = np.zeros(len(train.x), dtype=int) if train.cell is None else train.cell
         return cls(train.x, y, train.model[train.row_of_sample], cell)
 
     def __len__(self) -> int:
@@ -282,7 +276,7 @@ class Reference(Columns):
         kept = [no_ints()]
         for m in models:
             rows = np.flatnonzero(self.model == m)
-            kept.append(rows[pick_samples(len(rows), n_of_model)])
+            kept.append(rows[choose_even_indices(len(rows), n_of_model)])
         return self.select(np.concatenate(kept))
 
     @property
@@ -327,8 +321,7 @@ class Baselines:
         grown = _has_grown(self.trained, trained) or _has_grown(self.held, held)
         if self.figures and not few and not grown:
             return self
-        scored = held_out.thin(max_held_out).usual
-        return Baselines(trained, held, reference.evaluate(scored))
+        return Baselines(trained, held, reference.evaluate(held_out.thin(max_held_out).usual))
 
 
 def _has_grown(before: int, after: int) -> bool:

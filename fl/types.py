@@ -22,7 +22,7 @@ from netsim.columns import (
     no_ints,
     no_places,
     number_row,
-    pick_evenly,
+    pick_even_indices,
     split_blocks,
 )
 from netsim.geometry import Area
@@ -205,7 +205,7 @@ class HeldOut(Columns):
         """At most `max_count` of them, evenly spaced in their order."""
         if len(self) <= max_count:
             return self
-        return self.select(pick_evenly(len(self), max_count))
+        return self.select(pick_even_indices(len(self), max_count))
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ small ones of a type are one member, one after another. No state of random numbe
 follow from seed and round (`netsim.rng`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from contextlib import suppress

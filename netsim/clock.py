@@ -43,7 +43,7 @@ def find_tick_after(time_s: float, tick_s: float) -> float:
     return time_s + ((find_last_multiple(time_s, tick_s) + 1) * tick_s - time_s)
 
 
-def compute_slack_s(span_s: float, time_s: Times) -> Times:
+def compute_rounding_s(span_s: float, time_s: Times) -> Times:
     """Rounding error of a span_s that is a difference of times up to time_s, a number or (n,): 1e-9
     and 8 roundings.
     """
@@ -90,7 +90,7 @@ class Clock:
         at_s, shift_s = np.array(self.changes).T
         return time_s + np.append(0.0, shift_s)[np.searchsorted(at_s, time_s, side="right")]
 
-    def first_s(self, wall_s: FloatArray) -> FloatArray:
+    def find_first_s(self, wall_s: FloatArray) -> FloatArray:
         """The first times (...) at which the wall clock shows wall_s (...) or later: the end of a
         skipped hour for an instant inside, the former of two for an instant that comes twice.
         """
@@ -126,26 +126,26 @@ class Clock:
         minutes = int(rest // 60)
         return f"{self.first_day + timedelta(days=int(day))} {minutes // 60:02d}:{minutes % 60:02d}"
 
-    def ends_s(self, n_rounds: int, round_s: float) -> FloatArray:
+    def compute_round_ends_s(self, n_rounds: int, round_s: float) -> FloatArray:
         """Ends (n_rounds,) of the first rounds: of whole days at local midnight, else round_s
         apart.
         """
         number = np.arange(1.0, n_rounds + 1.0)
         if self._has_day_rounds(round_s):
-            return self.first_s(number * round_s)
+            return self.find_first_s(number * round_s)
         return number * round_s
 
-    def end_s(self, round_: int, round_s: float) -> float:
+    def compute_round_end_s(self, round_: int, round_s: float) -> float:
         """End of one round, counted from 1."""
         if self._has_day_rounds(round_s):
-            return float(self.first_s(np.array(round_ * round_s)))
+            return float(self.find_first_s(np.array(round_ * round_s)))
         return round_ * round_s
 
-    def shortest_s(self, n_rounds: int, round_s: float) -> float:
+    def find_shortest_round_s(self, n_rounds: int, round_s: float) -> float:
         """Shortest round after the first: of whole days that in which clocks go forward."""
         if not self._has_day_rounds(round_s):
             return round_s
-        return round(np.diff(self.ends_s(n_rounds, round_s)).min(initial=round_s), 6)
+        return round(np.diff(self.compute_round_ends_s(n_rounds, round_s)).min(initial=round_s), 6)
 
     def count_rounds(self, duration_s: float, round_s: float) -> int:
         """Number of rounds of a run; the last may be cut short."""
@@ -154,7 +154,7 @@ class Clock:
             n_rounds = max(
                 n_rounds - 2, 0
             )  # no change, nor all of them together, shifts the clock by two days
-            while self.end_s(n_rounds, round_s) < duration_s:
+            while self.compute_round_end_s(n_rounds, round_s) < duration_s:
                 n_rounds += 1
         return n_rounds
 
@@ -163,7 +163,7 @@ class Clock:
         if not self._has_day_rounds(round_s):
             return find_last_multiples(time_s, round_s).astype(int)
         last = self.count_rounds(np.max(time_s, initial=0.0), round_s) + 1
-        return np.searchsorted(self.ends_s(last, round_s), time_s, side="right")
+        return np.searchsorted(self.compute_round_ends_s(last, round_s), time_s, side="right")
 
     def _has_day_rounds(self, round_s: float) -> bool:
         return bool(self.changes) and round_s % DAY_S == 0

@@ -1,7 +1,5 @@
 """Data classes of columns, which are selected and joined together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from itertools import chain
@@ -100,7 +98,7 @@ def replace_values(column: Array, rows: IntArray, value: npt.ArrayLike) -> Array
     return new
 
 
-def pick_evenly(count: int, max_count: int) -> IntArray:
+def pick_even_indices(count: int, max_count: int) -> IntArray:
     """At most `max_count` numbers of 0..count - 1, ascending: all, or evenly spaced ones with both
     ends.
     """

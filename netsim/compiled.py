@@ -5,8 +5,6 @@ A file beside an installed module outlives the installation that made it: a fold
 machine code is then imported in place of the package that was installed since.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import logging

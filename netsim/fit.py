@@ -16,8 +16,6 @@ Where a path meets a list of parts, any of them may make the word true. What is 
 true but `: none`.
 """
 
-from __future__ import annotations
-
 import operator
 import re
 import tomllib

@@ -60,7 +60,7 @@ class Area:
             self.x_min_m - by_m, self.y_min_m - by_m, self.x_max_m + by_m, self.y_max_m + by_m
         )
 
-    def farthest_m(self, points_m: FloatArray) -> FloatArray:
+    def measure_farthest_corner_m(self, points_m: FloatArray) -> FloatArray:
         """Distance from points (n, 2) to the corner of the area that is farthest from each (n,)."""
         reach = np.maximum(np.abs(points_m - self.low_m), np.abs(points_m - self.high_m))
         return np.linalg.norm(reach, axis=1)
@@ -72,7 +72,7 @@ class Area:
 
 def check_near(area: Area, at_m: tuple[float, float], owner: str) -> None:
     """Raises BadInput where an antenna stands implausibly far from the area."""
-    away_m = area.farthest_m(np.array([at_m]))[0]
+    away_m = area.measure_farthest_corner_m(np.array([at_m]))[0]
     max_m = np.linalg.norm(area.side_m) + _MAX_OUTSIDE_M
     if away_m > max_m:
         raise BadInput(

@@ -4,8 +4,6 @@ Each package has a catalogue of its own, `notices.toml`: key, severity, sentence
 plug-in makes `Notice`.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass

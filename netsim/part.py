@@ -109,7 +109,7 @@ class Part(BaseModel):
         return str(cls.model_fields["kind"].default)
 
     def notices(self, built: Any) -> Iterable[Notice]:
-        """What a person should know of it in a scenario, before that is played; known :
+        """What a person should know of it in a scenario, before that is played; built :
         `netsim.notice.Built` for parts of a world, `fl.notice.Prepared` for parts of learning.
         """
         return ()

@@ -93,8 +93,7 @@ class Rng:
         max_count = count.max(initial=0)
         inside = np.arange(max_count) < count[:, None]
         keys = np.where(inside, self.uniform(label, owner, (max_count,)), 1.0)
-        order = np.argsort(keys, axis=1, kind="stable")
-        return order[inside]
+        return np.argsort(keys, axis=1, kind="stable")[inside]
 
     def make_generator(self, label: str, owner: int = 0, item: int = 0) -> np.random.Generator:
         """An ordinary numpy generator, for a library that wants one; it starts afresh at each

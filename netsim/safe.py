@@ -9,8 +9,6 @@ followed, and nothing is written into a file that has a second name.
 Errors are OSErrors with a short `strerror`; callers add the file, the place and a remedy.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

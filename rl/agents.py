@@ -276,7 +276,11 @@ class _EnvBatch(VecEnv):
         self.action = actions.reshape(self.n, -1).astype(float)
 
     def step_wait(self) -> tuple[Seen, Seen, Array, list[Tree]]:
-        rewards = self.rounds.rewards(self.of_pass, self.at, self.action).ravel().astype(np.float32)
+        rewards = (
+            self.rounds.compute_joint_rewards(self.of_pass, self.at, self.action)
+            .ravel()
+            .astype(np.float32)
+        )
         return self.reset(), rewards, np.ones(self.num_envs, bool), [{} for _ in rewards]
 
     def memory(self) -> Tree:
@@ -361,10 +365,7 @@ class UeTraining(DdpgTraining):
         )
 
     def memory(self) -> Tree:
-        if self.grow is not None:
-            kept = self.renewed
-        else:
-            kept = self.renewed[-1:]
+        kept = self.renewed if self.grow is not None else self.renewed[-1:]
         return {**super().memory(), "renewed": kept, "renewals": len(self.renewed)}
 
     def resume(self, memory: Tree) -> None:

@@ -210,10 +210,7 @@ class PowerAllocation(PowerEnv):
         action = self.np_random.uniform(-1, 1, self.n_ue)
         draw = int(options.get("draw", drawn))
         problem = self.problems[draw]
-        if self.episodes == 0 or "power" in options:
-            first = problem.start
-        else:
-            first = problem.act(action)
+        first = problem.start if self.episodes == 0 or "power" in options else problem.act(action)
         return {"draw": draw, "power_w": first.power_w.tolist()}
 
     def _begin(self, start: Info) -> None:

@@ -28,8 +28,6 @@ k, x_j |h_k^H h_j|^2 / (||h_k||^2 N):
     that of the others
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cached_property
 from typing import Self
@@ -133,12 +131,12 @@ class Look(Columns):
         return np.where(is_required, db_from_ratio(ratio**2), _UNKNOWN_DB)
 
     @cached_property
-    def other_db(self) -> FloatArray:
+    def best_other_snr_db(self) -> FloatArray:
         """Highest SNR at other base stations, at 1 W (S, K)."""
         return np.where(self._is_own, _FLOOR_DB, self._strength_db).max(axis=2)
 
     @cached_property
-    def heard_db(self) -> FloatArray:
+    def eavesdropper_snr_db(self) -> FloatArray:
         """SNR at the eavesdropper, at 1 W (S, K)."""
         heard = self.links.heard
         if not heard.shape[2]:
@@ -173,8 +171,8 @@ class Look(Columns):
         columns = (
             _scale_level(snr),
             self.required_db / 20.0,
-            _scale_level(self.other_db),
-            _scale_level(self.heard_db),
+            _scale_level(self.best_other_snr_db),
+            _scale_level(self.eavesdropper_snr_db),
             self.rank / np.maximum(count - 1, 1),
             count / snr.shape[1],
             _scale_level(of_cell),
@@ -224,7 +222,7 @@ class Look(Columns):
 
     def _predict_exposure(self, dbw: FloatArray) -> tuple[FloatArray, ...]:
         """hidden, below and above, each (S, K)."""
-        heard_db = np.where(self.is_served, dbw + self.heard_db, -np.inf)
+        heard_db = np.where(self.is_served, dbw + self.eavesdropper_snr_db, -np.inf)
         weaker = heard_db[:, None, :] < heard_db[:, :, None]  # j than k
         above = ~weaker & ~np.eye(dbw.shape[1], dtype=bool)
         level = 10.0 ** (heard_db / 10.0)[:, None, :]
@@ -257,7 +255,7 @@ class Look(Columns):
         return np.arange(self.links.h.shape[2]) == self.links.serving[..., None]
 
 
-def build_silent_look(look: Look) -> Rounds:
+def build_silent_round(look: Look) -> Rounds:
     """A round in which no UE sends, over the links of a look at it."""
     nothing = np.zeros(look.links.serving.shape)
     none = nothing[:, :1]

@@ -26,8 +26,6 @@ cost of a UE is the saving if its noise had been exactly the required one, witho
 part of lost updates, of leakage and of named homes, and the loss, which is common.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple, Self, get_args
@@ -246,7 +244,7 @@ def compute_radio_costs(
     """
     is_row = rows.ue >= 0
     rho = rows.rho[:, None]
-    required = rows.required_std**2
+    required = np.where(is_row, rows.required_std**2, 0.0)
     variance = rho**2
     with np.errstate(divide="ignore", invalid="ignore"):
         thermal = np.where(is_row & (sent.snr > 0), variance / sent.snr, 0.0)
@@ -257,7 +255,7 @@ def compute_radio_costs(
         drawn = np.where(is_row, drawn, 0.0)
         decoder = variance / np.maximum(sent.sinr, 1e-30)
         lost = is_row & ~sent.decoded
-        share = rows.weight**2
+        share = np.where(is_row, rows.weight**2, 0.0)
         lost_variance = required + rows.lost_noise[:, None] * variance
         suffered = share * np.where(lost, lost_variance, drawn + decoder)
         demand = share * required
@@ -460,7 +458,7 @@ def compute_round_costs(
     n = len(context.snr_per_w)
     if outcome is None:
         return Costs(dict.fromkeys(FIGURES, 0.0), 0.0, False, np.zeros(n))
-    rows, drawn_std = build_sent_rows(task, setup, outcome, context, n_rounds)
+    rows, drawn_std = build_sent_rows_and_noise(task, setup, outcome, context, n_rounds)
     radio = _judge_round(outcome, context, rows, drawn_std, reward.leak_half_at)
     loss = np.array([_compute_loss(setup.learning, outcome)])
     leakage = _compute_leakage(outcome, reward.leakage_within_m, n)
@@ -478,7 +476,7 @@ def compute_round_costs(
     return Costs(values, total[0], bool(radio.drawn.any()), total - without, rows)
 
 
-def build_sent_rows(
+def build_sent_rows_and_noise(
     task: Online, setup: Setup, outcome: RoundOutcome, context: PowerContext, n_rounds: int
 ) -> tuple[Rows, FloatArray]:
     """The rows of a round, and the noise drawn on each (1, R). A lost one weighs as the mean that
@@ -528,10 +526,7 @@ def _judge_round(
     ):  # noise also of one whose SINR changed while it sent
         sinr = np.where(channel.noise_std > 0, (context.scale / channel.noise_std) ** 2, np.inf)
     snr = context.snr_per_w[last.ue] * channel.power_w
-    if listener is None:
-        heard = np.zeros(len(last.ue))
-    else:
-        heard = listener.sinr
+    heard = np.zeros(len(last.ue)) if listener is None else listener.sinr
     sent = Sent(sinr[None], snr[None], channel.decoded[None], heard[None])
     return compute_radio_costs(sent, energy_j, rows, drawn_std, half_at)
 

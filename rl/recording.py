@@ -1,7 +1,5 @@
 """Recording of rounds of the live environment."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,7 +9,7 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.units import FloatArray
 from rl.env import OnlinePower
-from rl.look import Look, build_silent_look
+from rl.look import Look, build_silent_round
 from rl.problem import Seen, convert_to_action
 from rl.radio_records import Costs, Rounds
 
@@ -58,7 +56,7 @@ def _record_round(env: OnlinePower, look: Look) -> Rounds:
     """
     rows = env.cost.rows
     if env.outcome is None or rows is None:
-        return build_silent_look(look)
+        return build_silent_round(look)
     ue = rows.ue[0]
     k = look.links.serving.shape[1]
     trained = np.bincount(ue, weights=env.outcome.merges[-1].uploads.made.count, minlength=k)

@@ -34,7 +34,7 @@ from fl.power.search import Limits
 from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
-from rl.look import Look, build_silent_look
+from rl.look import Look, build_silent_round
 from rl.radio_records import Air, Rounds, Rows, compute_lost_noise, judge_vectors
 from rl.reward import Figures, Reward, compute_reward_cost
 
@@ -100,8 +100,8 @@ LAWS = (
             p[0]
             + p[1] * x.snr_db
             + p[2] * x.required_db
-            + p[3] * x.other_db
-            + p[4] * x.heard_db
+            + p[3] * x.best_other_snr_db
+            + p[4] * x.eavesdropper_snr_db
             + p[5] * x.rank
         ),
         (-5.0, -0.75, 0.0, 0.0, 0.0, 0.0),
@@ -161,14 +161,14 @@ class KnownRounds:
         """Costs (B,) of power vectors, as `compute_figures`."""
         return compute_reward_cost(self.reward, self.compute_figures(power_w, round_index))
 
-    def score_powers(self, power_w: Callable[[Look], FloatArray]) -> float:
+    def compute_episode_cost(self, power_w: Callable[[Look], FloatArray]) -> float:
         """The figure that selects the best policy of a training: mean cost of an episode over
         worlds.
         """
         return self.compute_costs(power_w(self.look)).sum() / self.look.is_first.sum()
 
 
-def _compute_merits(recorded: KnownRounds, law: Family, parameters: FloatArray) -> FloatArray:
+def _compute_mean_costs(recorded: KnownRounds, law: Family, parameters: FloatArray) -> FloatArray:
     look = recorded.look
     powers_w = (limit_to_w(law.dbw(look, p), look.limits) for p in parameters)
     return np.array([recorded.compute_costs(power_w).mean() for power_w in powers_w])
@@ -186,7 +186,7 @@ def tune_rule(law: Family, recorded: KnownRounds, evaluations: int, rng: Rng) ->
         unit = rng.normal(f"tune.{law.name}", np.arange(_TRIED), (len(mean),), item=g)
         drawn = mean + spread * unit
         drawn[0] = best
-        costs = _compute_merits(recorded, law, drawn)
+        costs = _compute_mean_costs(recorded, law, drawn)
         order = np.argsort(costs, kind="stable")
         if costs[order[0]] < cost:
             best = drawn[order[0]]
@@ -204,7 +204,7 @@ def draw_best_random(law: Family, recorded: KnownRounds, evaluations: int, rng: 
     n = max(evaluations // len(recorded), 1)
     unit = rng.normal(f"random.{law.name}", np.arange(n), (len(law.start),))
     drawn = np.array(law.start) + np.array(law.spread) * unit
-    costs = _compute_merits(recorded, law, drawn)
+    costs = _compute_mean_costs(recorded, law, drawn)
     best = costs.argmin()
     return TunedRule(law, drawn[best], costs[best], n * len(recorded))
 
@@ -365,5 +365,5 @@ def expect_rounds(look: Look, factor: FloatArray) -> Rounds:
     required_std = np.where(required_std > 0, required_std, usual)
     rows = Rows(ue, weight, required_std, look.rho, factor, kappa, drawing)
     return replace(
-        build_silent_look(look), links=look.links, rows=rows, count=is_served.astype(int)
+        build_silent_round(look), links=look.links, rows=rows, count=is_served.astype(int)
     )

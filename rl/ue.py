@@ -15,8 +15,6 @@ A pass is one such move of all UEs. Passes begin at the powers of a tuned rule; 
 what the one before led to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -79,15 +77,17 @@ class UeRounds:
     def renew(self, act: Act) -> None:
         """The passes of a policy: each at the powers that it moved to in the one before."""
         for i in range(1, len(self.present)):
-            self.present[i] = self.move(act, i - 1)
+            self.present[i] = self.compute_moved_dbw(act, i - 1)
             self.seen[i] = self.compute_features(self.present[i])
 
-    def move(self, act: Act, of_pass: int) -> FloatArray:
+    def compute_moved_dbw(self, act: Act, of_pass: int) -> FloatArray:
         """Powers (S, K), dBW, after the moves of a policy."""
         action = compute_actions(act, self.seen[of_pass])
         return move_dbw(self.present[of_pass], action, self.known.look.limits)
 
-    def rewards(self, of_pass: IntArray, round_index: IntArray, action: FloatArray) -> FloatArray:
+    def compute_joint_rewards(
+        self, of_pass: IntArray, round_index: IntArray, action: FloatArray
+    ) -> FloatArray:
         """Rewards (n, K) of joint actions (n, K) in rounds at (n,) of the passes (n,)."""
         limits = self.known.look.limits
         present = self.present[of_pass, round_index]
@@ -98,10 +98,10 @@ class UeRounds:
         tried_w = limit_to_w(tried.reshape(-1, len(k)), limits)
         cost = self.known.compute_costs(tried_w, np.repeat(round_index, len(k) + 1))
         cost = cost.reshape(len(round_index), -1)
-        return paid(cost[:, :-1] - cost[:, -1:])
+        return scale_to_reward(cost[:, :-1] - cost[:, -1:])
 
 
-def paid(saved: FloatArray) -> FloatArray:
+def scale_to_reward(saved: FloatArray) -> FloatArray:
     """Rewards of what moves save."""
     return np.clip(_SCALE * saved, -_MOST, _MOST)
 
@@ -146,7 +146,7 @@ class UePower(PowerEnv):
     def play(self, act: Act) -> None:
         """All UEs move as a policy says; episodes begin at those powers from now on."""
         rounds = self.recorded
-        rounds.present[:] = rounds.move(act, 0)
+        rounds.present[:] = rounds.compute_moved_dbw(act, 0)
         rounds.seen[:] = rounds.compute_features(rounds.present[0])
 
     def step(self, action: Seen) -> tuple[Seen, float, bool, bool, Info]:
@@ -169,7 +169,7 @@ class UePower(PowerEnv):
         self.dbw = both[1, ue]
         both_w = limit_to_w(both, recorded.look.limits)
         present, moved = recorded.compute_costs(both_w, np.full(2, round_index))
-        return float(paid(present - moved)), False, True
+        return float(scale_to_reward(present - moved)), False, True
 
     def _observe(self) -> Seen:
         return self.recorded.seen[0, self.start["round"], self.start["ue"]].copy()

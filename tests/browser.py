@@ -64,7 +64,7 @@ class Pages:
         own_rows = file.resolve().as_uri()
         page.on("console", lambda message: self.complaints.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
-        page.on("request", lambda request: self._asked(request.url, own_rows))
+        page.on("request", lambda request: self._record_request(request.url, own_rows))
         page.goto(own_rows)
         return page
 
@@ -101,6 +101,11 @@ def with_replay(page):
 def state(page):
     """What the replay shows."""
     return page.evaluate("replay.state()")
+
+
+def read_state(page, key):
+    """One value of what the replay shows."""
+    return state(page)[key]
 
 
 def wait_until_painted(page):

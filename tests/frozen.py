@@ -33,8 +33,7 @@ def missing(old: list[str], new: list[str]) -> list[str]:
 
 
 def _parts() -> Iterator[str]:
-    from generated_pages import nested
-
+    from scenarios.app.study.describe import find_nested_models
     from scenarios.app.study.slots import SLOTS
 
     for slot, slot_parts in SLOTS.items():
@@ -42,16 +41,15 @@ def _parts() -> Iterator[str]:
             yield f"kind {slot} {kind}"
             for key, field in part.model_fields.items():
                 yield f"kind {slot} {kind} {key}"
-                for inner, _ in nested(field):
+                for inner, _ in find_nested_models(field):
                     yield from (f"kind {slot} {kind} {key} {name}" for name in inner.model_fields)
 
 
 def _sections() -> Iterator[str]:
-    from generated_pages import sections
-
+    from scenarios.app.study.describe import walk_sections
     from scenarios.app.study.study import Study
 
-    for path, model in sections(Study, ""):
+    for path, model in walk_sections(Study, ""):
         yield from (f"key {f'{path}.{name}'.lstrip('.')}" for name in model.model_fields)
 
 

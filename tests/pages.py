@@ -35,13 +35,18 @@ def body(page):
     return re.sub(
         r'<a class="term"[^>]*>(.*?)</a>',
         r"\1",
-        re.sub(r"<(script|style)\b.*?</\1>", "", read_page(page), flags=re.DOTALL),
+        re.sub(r"(?s)<(script|style)\b.*?</\1>", "", read_page(page)),
     )
+
+
+def find_missing(text, *words):
+    """Find the words that a text lacks."""
+    return [word for word in words if word not in text]
 
 
 def figures(page):
     """The figures of a page by key."""
-    return json.loads(re.search(r'id="drawn">(.*?)</script>', read_page(page), flags=re.DOTALL)[1])
+    return json.loads(re.search(r'(?s)id="drawn">(.*?)</script>', read_page(page))[1])
 
 
 def fake_sweep(run, folder, rows, **options):

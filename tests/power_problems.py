@@ -1,8 +1,8 @@
 """Small power problems, environments, policies and trainings that several tests play."""
 
-import numpy as np
-from numpy import exp, float32, ones
+from numpy import exp, float32, linspace, ones, tile
 from numpy.random import default_rng
+from rows import read_yaml
 
 from fl.power.bound import Convergence, PowerLoss, Trajectory
 from fl.power.search import Limits
@@ -19,27 +19,21 @@ ONLINE = {  # changes of the tiny study that make it a live world for an agent
     "world.radio.uplink": {"kind": "noma", "interference": "none"},
     "learning.defenses": [
         {"kind": "clip", "norm": 0.5},
-        {
-            "kind": "noise-switch",
-            "noise": {
-                "kind": "lapa",
-                "epsilon_system_total": 4000.0,
-                "epsilon_cap": 1e4,
-                "rounds": 4,
-                "window": 2,
-            },
-        },
+        read_yaml(
+            "kind: noise-switch, noise: {kind: lapa, epsilon_system_total: 4000.0, "
+            "epsilon_cap: 10000.0, rounds: 4, window: 2}"
+        ),
     ],
     "world.duration_s": 240,
-    "train": {"task": {"kind": "online", "limits": {"each_min_w": 1e-9, "total_min_w": 0.0}}},
+    "train": read_yaml("task: {kind: online, limits: {each_min_w: 1e-09, total_min_w: 0.0}}"),
 }
 
 
 def trajectory(seed=0, rounds=30, ues=6, moving=False):
     g = default_rng(seed)
-    weight = np.tile(g.dirichlet(ones(ues)), (rounds, 1))
+    weight = tile(g.dirichlet(ones(ues)), (rounds, 1))
     gain = exp(g.normal(0, 0.7, (rounds if moving else 1, ues))) * ones((rounds, 1)) * 2.0
-    std = np.linspace(1.0, 0.25, rounds)[:, None] ** 2 * exp(g.normal(0, 0.1, (rounds, ues))) * 0.05
+    std = linspace(1.0, 0.25, rounds)[:, None] ** 2 * exp(g.normal(0, 0.1, (rounds, ues))) * 0.05
     return Trajectory(std, weight, gain, 0.01)
 
 

@@ -102,7 +102,7 @@ class Told(Attack):
     said: object = None
 
     def run(self, view, facts, state, rng):
-        return view.spread(
+        return view.build_estimates(
             "centroid", np.arange(len(view.ue)), self.said[facts.round][view.ue]
         ), None
 

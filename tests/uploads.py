@@ -4,6 +4,7 @@ import csv
 from itertools import pairwise
 from pathlib import Path
 
+from fl_values import read_rows
 from tracking_rows import write_rows
 
 from fl.round.tables import TABLES
@@ -48,14 +49,18 @@ def change_rows(folder, table, change):
     write_rows(folder, table, [change(dict(row)) for row in rows])
 
 
+# round, UE, four times, fate, bits and those sent and lost, version and staleness
 MIXED = [
-    upload(1, 0, (60, 64, 70, 80)),
-    upload(1, 1, (60, 62, 62, 90), sent_bits=1500, lost_bits=500),
-    upload(1, 2, (60, 61, 66, 75), fate="late", sent_bits=400),
-    upload(1, 3, (60, None, None, 63), fate="dropped"),
-    upload(2, 0, (120, 122, 122, 132), version=1, staleness=1),
-    upload(2, 1, (120, 130, None, 150), fate="stopped", version=1),
-    upload(2, 2, (120, 121, None, None), fate="no-cell", version=1),
-    upload(2, 3, (120, 125, 127, None), fate="under-way", sent_bits=100, version=1),
+    upload(*row[:2], row[2:6], *row[6:])
+    for row in read_rows("""
+    1 0 60  64   70   80   arrived   1000 None 0   0 None
+    1 1 60  62   62   90   arrived   1000 1500 500 0 None
+    1 2 60  61   66   75   late      1000 400  0   0 None
+    1 3 60  None None 63   dropped   1000 None 0   0 None
+    2 0 120 122  122  132  arrived   1000 None 0   1 1
+    2 1 120 130  None 150  stopped   1000 None 0   1 None
+    2 2 120 121  None None no-cell   1000 None 0   1 None
+    2 3 120 125  127  None under-way 1000 100  0   1 None
+    """)
 ]
 """four UEs in two rounds: three uploads arrive, one is under way at the end"""

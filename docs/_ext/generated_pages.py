@@ -32,11 +32,11 @@ from scenarios.app.cli.commands import build_parser, main
 from scenarios.app.report.plot import TERMS
 from scenarios.app.study.describe import (
     describe_type,
-    find_nested,
+    find_nested_models,
     find_slot,
     find_unit,
     get_field_type,
-    list_members,
+    list_union_members,
     to_flow_yaml,
     unwrap_annotation,
     walk_sections,
@@ -141,7 +141,7 @@ def slots_in(annotation: Any) -> set[str]:
     base, metadata = unwrap_annotation(annotation)
     slot = find_slot(metadata)
     found = {slot.slot} if slot is not None else set()
-    for inner in (*list_members(base), *get_args(base)):
+    for inner in (*list_union_members(base), *get_args(base)):
         if inner is not base:
             found |= slots_in(inner)
     return found
@@ -174,7 +174,7 @@ def part_section(slot: str, kind: str, part: type[Part]) -> list[str]:
     lines += fields_table(part, None) if len(part.model_fields) > 1 else ["No keys besides `kind`."]
     lines.append("")
     for field in part.model_fields.values():
-        for inner, _ in find_nested(field):
+        for inner, _ in find_nested_models(field):
             title = f"Keys of each `{inner.__name__}`"
             lines += [f"**{title}.** {markdown(inspect.cleandoc(inner.__doc__ or ''))}", ""]
             lines += [*fields_table(inner, None), ""]
@@ -213,13 +213,13 @@ def fields_table(model: type[BaseModel], path: str | None) -> list[str]:
 def _cells(name: str, field: FieldInfo, said: str, path: str | None) -> list[str]:
     annotation = get_field_type(field)
     slots = sorted(slots_in(annotation))
-    inner = list(find_nested(field))
+    inner = list(find_nested_models(field))
     if any(slot not in SLOTS for slot in slots):  # a choice of few parts of another slot
         slots = []
     choices = [f"a part of slot [{slot}](slot-{slot}.md)" for slot in slots]
     if slots and any(
         get_origin(member) is tuple and slots_in(member)
-        for member in list_members(unwrap_annotation(annotation)[0])
+        for member in list_union_members(unwrap_annotation(annotation)[0])
     ):
         choices = [f"a list of parts of slot [{slot}](slot-{slot}.md)" for slot in slots]
     for model, mark in inner:

@@ -49,7 +49,7 @@ class Rings:
         A cell that is strongest nowhere may serve any place.
         """
         ground_m = _list_places(public.area)
-        levels_db = list(compute_levels_db(ground_m, antennas, public.ue_height_m))
+        levels_db = list(iterate_relative_levels_db(ground_m, antennas, public.ue_height_m))
         strongest = np.argmax(levels_db, axis=0)
         share = np.zeros((len(levels_db), _RINGS))
         mean_m = np.zeros((len(levels_db), _RINGS, 3))
@@ -74,7 +74,7 @@ def _list_places(area: Area) -> FloatArray:
     return area.sample(cross_axes((np.arange(nx) + 0.5) / nx, (np.arange(ny) + 0.5) / ny))
 
 
-def compute_levels_db(
+def iterate_relative_levels_db(
     place_m: FloatArray, antennas: Antennas, ue_height_m: float
 ) -> Iterator[FloatArray]:
     """Level (k,) of each cell at places (k, 2), by log-distance path loss and antennas of the usual
@@ -125,7 +125,7 @@ class RankMatch:
         if self._std < 1.0:
             self._rho = np.sqrt(1.0 - self._std**2)
 
-    def locate(self, cell: IntArray, value: FloatArray) -> FloatArray:
+    def estimate_distance_and_place_m(self, cell: IntArray, value: FloatArray) -> FloatArray:
         """Posterior means (n, 3) of UEs received through one cell each, with these values: their
         distance from its base station, and their place.
         """
@@ -180,8 +180,8 @@ class UploadAttack(Attack):
                 "known here (a trace brings cells without places); leave the attack out"
             )
 
-    def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
-        """None: what it reads is in no update."""
+    def self_test(self, view: View, facts: RoundContext, rng: Rng) -> None:
+        """Return None: what it reads is in no update."""
         return None
 
 
@@ -229,7 +229,7 @@ class ArrivalTimes(UploadAttack):
         antennas = facts.public.antennas
         if timing is None or antennas is None or view.phase != view.learner.phases[0]:
             return Estimates.from_places(no_ints(), no_ints(), "centroid", no_places()), state
-        value = self._read_uploads(timing)
+        value = self._compute_distance_proxies(timing)
         heard = np.flatnonzero(np.isfinite(value) & (timing.base_station >= 0))
         ue, first, index = np.unique(view.ue[heard], return_index=True, return_inverse=True)
         row = heard[first]  # all rows of a UE come together
@@ -241,17 +241,17 @@ class ArrivalTimes(UploadAttack):
         rings = Rings.from_antennas(facts.public, antennas)
         _, known_cell = split_row_id(means.key)
         match = RankMatch(rings, known_cell, means.value[:, 1], self.shadowing_db)
-        located = match.locate(cell, mean[:, 0])
+        located = match.estimate_distance_and_place_m(cell, mean[:, 0])
         distance_m = located[:, 0]
         place_m = located[:, 1:]
         last = state.last.look_up(ue)
-        again = np.flatnonzero(np.isfinite(last[:, 1]))
-        last_cell = last[again, 0].astype(int)
-        before = match.locate(last_cell, last[again, 1])
-        change_m = match.locate(cell[again], value[again]) - before
+        seen_rows = np.flatnonzero(np.isfinite(last[:, 1]))
+        last_cell = last[seen_rows, 0].astype(int)
+        before = match.estimate_distance_and_place_m(last_cell, last[seen_rows, 1])
+        change_m = match.estimate_distance_and_place_m(cell[seen_rows], value[seen_rows]) - before
         nearer_m = np.abs(change_m[:, 0])
         away_m = np.linalg.norm(change_m[:, 1:], axis=1)
-        moved_m = np.where(last_cell == cell[again], nearer_m, away_m)
+        moved_m = np.where(last_cell == cell[seen_rows], nearer_m, away_m)
 
         def build_estimates(
             row: IntArray, kind: str, position_m: FloatArray, weight: FloatArray | None = None
@@ -259,16 +259,16 @@ class ArrivalTimes(UploadAttack):
             return Estimates.from_places(view.ue[row], view.model[row], kind, position_m, weight)
 
         station_m = antennas.at_m[cell, :2]
-        nowhere_m = np.full((len(again), 2), np.nan)
+        nowhere_m = np.full((len(seen_rows), 2), np.nan)
         estimates = [
             build_estimates(heard, "centroid", place_m[index]),
             build_estimates(row, "near", station_m, 1.0 / np.maximum(distance_m, 1.0)),
-            build_estimates(row[again], "moved", nowhere_m, moved_m),
+            build_estimates(row[seen_rows], "moved", nowhere_m, moved_m),
         ]
-        last_uploads = state.last.plus(ue, np.stack([cell, value], axis=1))
+        last_uploads = state.last.overwrite_values(ue, np.stack([cell, value], axis=1))
         return Estimates.join(estimates), UploadDelays(means, last_uploads)
 
-    def _read_uploads(self, timing: Timing) -> FloatArray:
+    def _compute_distance_proxies(self, timing: Timing) -> FloatArray:
         """Reading of each upload (n,): it grows with the distance."""
         if self.use == "staleness":
             return timing.staleness.astype(float)

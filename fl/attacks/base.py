@@ -180,7 +180,7 @@ def to_statuses(position_m: FloatArray) -> list[str]:
     return np.where(np.isfinite(position_m).all(axis=1), "ok", "no gradient").tolist()
 
 
-def recall(keys: IntArray, value: FloatArray | IntArray, numbers: IntArray) -> FloatArray:
+def look_up_or_nan(keys: IntArray, value: FloatArray | IntArray, numbers: IntArray) -> FloatArray:
     """Values (n, ...) of numbers (n,), from value (k, ...) of an ascending list (k,):
     NaN if unknown.
     """
@@ -206,10 +206,10 @@ class ByKey:
 
     def look_up(self, key: IntArray) -> FloatArray:
         """Values (n, ...) of keys (n,): NaN if unknown."""
-        return recall(self.key, self.value, key)
+        return look_up_or_nan(self.key, self.value, key)
 
-    def plus(self, key: IntArray, value: FloatArray) -> Self:
-        """With values (n, ...) of keys (n,) in place of those before."""
+    def overwrite_values(self, key: IntArray, value: FloatArray) -> Self:
+        """Overwrite the values (n, ...) of keys (n,), or add those that are new."""
         keys, first = np.unique(np.concatenate([key, self.key]), return_index=True)
         before = self.value if len(self.key) else value[:0]
         return type(self)(keys, np.concatenate([value, before])[first])
@@ -228,7 +228,7 @@ def update_means(
     weight = 1.0 + (1.0 - 1.0 / memory) * np.nan_to_num(old[:, :1])
     mean = old[:, 1:]
     mean = np.where(np.isfinite(mean), mean + (value - mean) / weight, value)
-    return mean, past.plus(key, np.concatenate([weight, mean], axis=1))
+    return mean, past.overwrite_values(key, np.concatenate([weight, mean], axis=1))
 
 
 class Attack(Named):

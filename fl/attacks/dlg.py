@@ -111,7 +111,7 @@ class Dlg(Attack):
             estimates, loss=loss, iterations=iterations, evaluations=iterations + is_usable
         )
         inside = facts.public.area.contains(place_m)
-        return view.repeat_for_targets(sources, estimates), state.plus(
+        return view.repeat_for_targets(sources, estimates), state.overwrite_values(
             owner[inside], place_m[inside]
         )
 

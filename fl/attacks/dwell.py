@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.attacks.base import View, recall
+from fl.attacks.base import View, look_up_or_nan
 from fl.attacks.believer import Believer, Remembered
 from fl.attacks.shadow_ues import Population
 from fl.notice import Prepared, notice
@@ -203,7 +203,7 @@ class Dwell(Believer):
         """After the newest estimates."""
         history = state.history
         newest = history.select_newest()
-        lasting_m = history.estimate_bias_m()
+        lasting_m = history.estimate_persistent_std_m()
         sender = newest.sender
         named = state.named.with_rows(sender)
         index = np.searchsorted(named.sender, sender)
@@ -268,7 +268,7 @@ class Dwell(Believer):
         """
         named = history.named.select(history.named.sender == sender)
         looks = history.looks.select(named.look)
-        errors = ErrorModel.stack_models(looks.errors).remove_bias()
+        errors = ErrorModel.stack_models(looks.errors).remove_persistent_error()
         truths = errors.infer_truths(named.z_m)
         hours = Hours.from_times(looks.time_s, looks.week_s, facts.round_s)
         is_counted = np.isfinite(named.z_m).all(axis=2) & ~_has_better(named.z_m, truths.share)
@@ -291,7 +291,7 @@ class Dwell(Believer):
         """Answers for each UE of the view, at all of its models; one answer without a place for
         nothing.
         """
-        places = recall(
+        places = look_up_or_nan(
             state.named.sender, state.named.places, state.lifetimes.find_senders(view.ue)
         )
         probability = np.nan_to_num(places[..., 2])

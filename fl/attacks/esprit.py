@@ -72,7 +72,7 @@ def read_waves(
     """`count` waves of a surface (P, Q), whose omega is of the size of 1 / bandwidth."""
     x_stride = _choose_stride(grid.x, bandwidth_m)
     y_stride = _choose_stride(grid.y, bandwidth_m)
-    shift = _find_shifts(surface[::x_stride, ::y_stride], count)
+    shift = _estimate_angles_per_point(surface[::x_stride, ::y_stride], count)
     step_m = [_measure_step_m(grid.x) * x_stride, _measure_step_m(grid.y) * y_stride]
     best = fit_phases(surface, grid, shift / step_m)
     for _ in range(_STEPS):
@@ -127,7 +127,7 @@ def _choose_stride(axis: FloatArray, bandwidth_m: float) -> int:
     return int(max(1, min(0.7 * bandwidth_m / _measure_step_m(axis), len(axis) // _FEW)))
 
 
-def _find_shifts(surface: FloatArray, count: int) -> FloatArray:
+def _estimate_angles_per_point(surface: FloatArray, count: int) -> FloatArray:
     """Angles per point (count, 2) of waves of a surface (P, Q), one of each pair +-omega."""
     p, q = surface.shape
     shape = min((p + 1) // 2, _WIDEST), min((q + 1) // 2, _WIDEST)
@@ -155,7 +155,9 @@ def _find_shift_map(span: FloatArray, before: IntArray, after: IntArray) -> Floa
     return np.asarray(shift)
 
 
-def find_kernel_peak(surface: FloatArray, grid: Lattice, bandwidth_m: float) -> FloatArray | None:
+def find_kernel_peak_offset_m(
+    surface: FloatArray, grid: Lattice, bandwidth_m: float
+) -> FloatArray | None:
     """Where the kernel exp(-|g - m|^2 / 2 h^2), times any factor, has its peak, less c (2,); None
     where it is none.
 

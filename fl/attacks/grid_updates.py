@@ -42,10 +42,7 @@ def find_weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) ->
     """
     largest = size.max(axis=1, initial=0.0)[:, None]
     share = np.divide(size, largest, out=np.zeros_like(size), where=largest > 0)
-    if np.isinf(nu):
-        weight = (share >= 1.0 - _TIE).astype(float)
-    else:
-        weight = share**nu
+    weight = (share >= 1.0 - _TIE).astype(float) if np.isinf(nu) else share**nu
     with np.errstate(invalid="ignore"):
         return weight @ centre_m / weight.sum(axis=1)[:, None]
 

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 from scipy.special import softmax
 
-from fl.attacks.arrival_times import UploadAttack, compute_levels_db
+from fl.attacks.arrival_times import UploadAttack, iterate_relative_levels_db
 from fl.attacks.base import View
 from fl.attacks.dwell import HourRange
 from fl.attacks.place_maps import NamesPlaces, PlaceMaps
@@ -135,5 +135,5 @@ def compute_cell_log_law(place_m: FloatArray, public: Public) -> FloatArray:
     """log p(b | h) (n_cell, G) of homes at places (G, 2)."""
     if public.antennas is None:
         raise ValueError("base stations without places, which `check` refuses")
-    level = np.array(list(compute_levels_db(place_m, public.antennas, public.ue_height_m)))
+    level = np.array(list(iterate_relative_levels_db(place_m, public.antennas, public.ue_height_m)))
     return np.log(np.maximum(softmax(level / _SOFT_DB, axis=0), _LEAST))

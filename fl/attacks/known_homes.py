@@ -2,8 +2,6 @@
 them sends.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -11,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fl.attacks.base import recall
+from fl.attacks.base import look_up_or_nan
 from fl.notice import notice
 from fl.tracking.dwelling import Hours, Period, Residences, Shares, compute_log_evidence, split_rows
 from fl.tracking.error_model import ErrorModel
@@ -212,13 +210,13 @@ class HomeLinker:
         person, probability, bits = identify_senders(
             compute_log_odds(home, self.directory.home_m, grid, self.outside), order
         )
-        recalled = recall(rivals, person, track)
+        recalled = look_up_or_nan(rivals, person, track)
         person = np.where(np.isnan(recalled), identities.person, recalled).astype(int)
         return replace(
             identities,
             person=person,
-            probability=recall(rivals, probability, track),
-            entropy_bits=recall(rivals, bits, track),
+            probability=look_up_or_nan(rivals, probability, track),
+            entropy_bits=look_up_or_nan(rivals, bits, track),
         )
 
 

@@ -225,7 +225,7 @@ class LearntErrors:
         model = before.fitted
         if len(named.ue):
             model = fit_error_model(named.named_m, named.truth_m, float(np.prod(area.side_m)))
-            model = replace(model, bias_m=estimate_bias_m(model, tested))
+            model = replace(model, bias_m=estimate_bias_std_m(model, tested))
         return LearntErrors(
             {} if fresh else {"attack": to_tree(state)},
             replica,
@@ -249,7 +249,7 @@ class LearntErrors:
         return replace(self, pace=pace, of={}, tested=OwnEstimates())
 
 
-def estimate_bias_m(model: ErrorModel, tested: OwnEstimates) -> float:
+def estimate_bias_std_m(model: ErrorModel, tested: OwnEstimates) -> float:
     """Standard deviation a axis of what estimates of a UE that has not moved have in common in two
     rounds, from the median product of the two: a few UEs whose updates are lost in noise in all
     rounds err alike by far more.
@@ -308,10 +308,7 @@ def fit_error_model(named_m: FloatArray, truth_m: FloatArray, area_m2: float) ->
         variance = (responsibility * square).sum(axis=0) / np.maximum(2 * weight, 1e-9)
         sigma = np.clip(np.sqrt(variance), _LEAST_M, np.sqrt(area_m2))
         share = weight / np.maximum(n_named, 1)
-        if share.sum() > 0:
-            share = share / share.sum()
-        else:
-            share = equal_share
+        share = share / share.sum() if share.sum() > 0 else equal_share
         n_outlier = float((outlier / area_m2 / whole).sum() + 1.0)
         outlier = min(n_outlier / (len(square) + 1.0), 0.999)
     gains = np.ones(len(ranks)) * gain

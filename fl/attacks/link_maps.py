@@ -205,7 +205,7 @@ class LinkMaps(Attack):
     """
 
     kind: Literal["link-maps"] = "link-maps"
-    of: Annotated[Attack, ATTACKS.only("span")] = Span(add="scores")
+    of: Annotated[Attack, ATTACKS.restrict("span")] = Span(add="scores")
     """the attack whose score maps are compared"""
     tracks: int | None = Field(None, ge=1, le=100_000)
     """number of UEs among which names are linked; none: the most that sent in one round. Give it
@@ -283,7 +283,7 @@ class LinkMaps(Attack):
         name, row = np.unique(view.ue, return_inverse=True)
         maps = np.zeros((len(name), len(grid)), dtype=np.float32)
         np.add.at(maps, row, normalise_rows(score)[view.source])
-        return name, maps, past.plus(model, mean)
+        return name, maps, past.overwrite_values(model, mean)
 
 
 def _build_answers(named_m: FloatArray) -> Estimates:

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.attacks import ATTACKS
-from fl.attacks.base import Attack, View, recall
+from fl.attacks.base import Attack, View, look_up_or_nan
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dlg import Dlg
 from fl.attacks.dwell import HourRange
@@ -279,7 +279,7 @@ class ReIdentify(Attack):
                 view, facts, by, everywhere, self.shadow_ues or _SIMULATED_UES, rng, fresh=True
             )
         estimates, _ = by.run(view, facts, by.start(), rng)
-        return errors, recall(*rank_places(estimates, area), name)
+        return errors, look_up_or_nan(*rank_places(estimates, area), name)
 
     def _choose_errors(self, learnt: LearntErrors, area: Area) -> ErrorModel:
         if self.sigma_m is not None:

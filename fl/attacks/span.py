@@ -13,7 +13,7 @@ from fl.attacks.place_maps import AddsMaps, PlaceMaps, normalise_rows
 from fl.learners import LayeredLearner
 from fl.tracking.place_grid import MANY_PLACES, PlaceGrid, cross_axes
 from fl.types import Model, Public
-from netsim.columns import pick_evenly
+from netsim.columns import pick_even_indices
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
 
@@ -159,7 +159,7 @@ class Span(AddsMaps):
             return np.full(n_source, _RANK_OF_UE if self.rank == "auto" else self.rank)
         max_rank = _count_dimensions(
             reader.read_positions(
-                reader.grid.place_m[pick_evenly(len(reader.grid), _MOST_LOOKED_AT)]
+                reader.grid.place_m[pick_even_indices(len(reader.grid), _MOST_LOOKED_AT)]
             )
         )
         if view.n_members is None:

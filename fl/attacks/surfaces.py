@@ -11,7 +11,7 @@ from pydantic import Field
 from scipy import ndimage
 
 from fl.attacks.base import Attack, View
-from fl.attacks.esprit import Lattice, find_kernel_peak, fit_phases, read_waves
+from fl.attacks.esprit import Lattice, find_kernel_peak_offset_m, fit_phases, read_waves
 from fl.learners import SurfaceLearner
 from fl.types import Estimates, RoundContext, State
 from netsim.columns import Columns, frozen, no_places, number_row
@@ -403,7 +403,7 @@ def _read_answer(
     if np.ptp(surface) == 0:
         return *nothing, "constant surface"
     if np.isinf(tried.features):
-        peak_m = find_kernel_peak(surface[0], tried.grid, float(tried.bandwidth_m[0]))
+        peak_m = find_kernel_peak_offset_m(surface[0], tried.grid, float(tried.bandwidth_m[0]))
         if peak_m is None:
             return *nothing, "no wave"
         return np.full((1, 3), np.nan), tried.centre_m + peak_m[None], "ok"

@@ -10,7 +10,7 @@ from fl.attacks.base import View
 from fl.learners import Learner
 from fl.tracking.pseudonyms import PSEUDONYMS, Permanent, Pseudonyms
 from fl.types import Model, Received, Timing
-from netsim.columns import pick_evenly
+from netsim.columns import pick_even_indices
 from netsim.part import Coordinates, Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -167,7 +167,7 @@ class Threat(Part):
 
     def is_targeted(self, ue: IntArray, n_ue: int) -> BoolArray:
         """Whether it targets UEs (n,), of n_ue in the world."""
-        return np.isin(ue, pick_evenly(n_ue, self.n_targets or n_ue))
+        return np.isin(ue, pick_even_indices(n_ue, self.n_targets or n_ue))
 
     def grant_view(
         self,

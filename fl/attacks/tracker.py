@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.attacks.base import View, recall
+from fl.attacks.base import View, look_up_or_nan
 from fl.attacks.believer import Believer, Remembered
 from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population
 from fl.tracking.belief import (
@@ -144,8 +144,10 @@ class Tracker(Believer):
         p = np.repeat(chain.prior, len(sender), axis=0)
         p[is_old] = state.p.reshape(-1, *p.shape[1:])
         newest = history.select_newest()
-        z_m = recall(newest.sender, newest.z_m, sender)
-        emission = history.looks.errors[look].remove_bias().compute_emission(z_m, chain.grid)
+        z_m = look_up_or_nan(newest.sender, newest.z_m, sender)
+        emission = (
+            history.looks.errors[look].remove_persistent_error().compute_emission(z_m, chain.grid)
+        )
         classes = history.classify_steps(look, chain.round_s)
         for is_chosen, steps in ((is_old, classes), (~is_old, [])):
             chosen_habits = habits.select(is_chosen)
@@ -172,7 +174,7 @@ class Tracker(Believer):
         ues = np.intersect1d(view.ue, state.name)
         sender = state.lifetimes.find_senders(ues)
         history = state.history
-        bias_m = history.find_errors(facts.round).bias_m
+        bias_m = history.select_error_model(facts.round).bias_m
         believed = blur_maps(state.p[np.searchsorted(state.sender, sender)], grid, bias_m)
         place_m = refine_places(
             find_geometric_medians_m(believed, grid),
@@ -184,7 +186,7 @@ class Tracker(Believer):
         if state.memory.is_misleading:
             place_m = np.where(np.isfinite(alone_m), alone_m, place_m)
         weight = np.nan_to_num(
-            recall(
+            look_up_or_nan(
                 ues, compute_probability_within(believed, grid, place_m, self.hit_radius_m), view.ue
             )
         )
@@ -192,7 +194,7 @@ class Tracker(Believer):
         named = state.lifetimes.name[history.select_newest().sender]
         status = np.where(np.isin(view.ue, named), "ok", unheard).tolist()
         tracked = Estimates.from_places(
-            view.ue, view.model, "centroid", recall(ues, place_m, view.ue), weight, status
+            view.ue, view.model, "centroid", look_up_or_nan(ues, place_m, view.ue), weight, status
         )
         is_place = np.isin(estimates.what, ["centroid", "place", "answer"])
         plain = estimates.select(np.flatnonzero(is_place))
@@ -250,7 +252,7 @@ class Tracker(Believer):
         """
         alone = state.memory.is_misleading
         points_m = state.history.collect_points_m(round_, sender, alone)
-        shown = blur_maps(p, chain.grid, state.history.find_errors(round_).bias_m)
+        shown = blur_maps(p, chain.grid, state.history.select_error_model(round_).bias_m)
         names = state.lifetimes.name[sender]
         belief = Belief(
             round_, time_s, names, chain.grid, shown, chain.prior.reshape(-1), points_m, alone

@@ -20,7 +20,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from netsim.clock import DAY_S, compute_slack_s
+from netsim.clock import DAY_S, compute_rounding_s
 from netsim.columns import frozen, number_row, replace_values
 from netsim.rng import Rng
 from netsim.ues import Observations
@@ -56,7 +56,7 @@ class Sessions:
         t = time_s[order]
         first = np.diff(u, prepend=-1) > 0  # of a UE here
         before_s = np.where(first, self.last_s[u], np.roll(t, 1))
-        begins = t - before_s > gap_s + compute_slack_s(gap_s, t)
+        begins = t - before_s > gap_s + compute_rounding_s(gap_s, t)
         begun = np.cumsum(begins)
         earlier: IntArray = (begun - begins)[first][
             np.cumsum(first) - 1
@@ -119,7 +119,7 @@ def hold_out_blocks(position_m: FloatArray, block_m: float, share: float, rng: R
     return replace(rng, round=0).uniform("hold out block", column, item=row) < share
 
 
-def find_new_places(
+def is_in_new_block(
     model: IntArray,
     position_m: FloatArray,
     known_model: IntArray,

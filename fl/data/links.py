@@ -146,10 +146,7 @@ class LinkMeasurements(Data):
         scored = observed.select(held)
         zero = np.zeros_like(scored.ue)
         held_out = HeldOut(scored.ue, zero, scored.position_m, scored.rsrp_dbm, scored.cell, group)
-        if again:
-            new = fresh.keep(np.zeros(len(fresh.x), np.bool_))
-        else:
-            new = fresh
+        new = fresh.keep(np.zeros(len(fresh.x), np.bool_)) if again else fresh
         return TakenData(measured, train, held_out, new), Survey(surveyed, past)
 
 

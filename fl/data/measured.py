@@ -188,7 +188,7 @@ class Measured(CellSignals):
         rows = rows[model[rows] >= 0]
         if self.cell == STRONGEST:
             signals = Signals.from_observations(observed.select(rows), model[rows])
-            rows = rows[signals.find_strongest()]
+            rows = rows[signals.find_strongest_indices()]
         observed = observed.select(rows)
         model = model[rows]
         session = session[rows]
@@ -342,7 +342,7 @@ class Segments(CellSignals):
                 none = Signals.empty().to_local()
                 return TakenData(none, none, HeldOut.none(), due=False), Campaign(rounds, samples)
             if self.cell == STRONGEST:
-                samples = samples.select(samples.find_strongest())
+                samples = samples.select(samples.find_strongest_indices())
             samples = samples.select(_number_samples(samples.row) % self.thin == 0)
             out = _draw_held_out(samples.row, self.hold_out, rng)
         whole = samples.to_local()

@@ -50,7 +50,7 @@ class Signals(Columns):
         time_s = np.concatenate([self.time_s, other_samples.time_s])
         return self.merge([self, other_samples], np.lexsort((time_s, row)))
 
-    def find_strongest(self) -> IntArray:
+    def find_strongest_indices(self) -> IntArray:
         """The place of the strongest sample of each row and moment."""
         order = np.lexsort((-self.y, self.time_s, self.row))
         row = self.row[order]

@@ -87,7 +87,7 @@ class BudgetState:
 
 
 class Budgeted(Defense):
-    """Gaussian noise by a budget; the method `share_budget` of the subclass distributes it."""
+    """Gaussian noise by a budget; the method `allot_epsilon` of the subclass distributes it."""
 
     needs_rounds = "its budget is divided over rounds, each of which learns from the one before"
 
@@ -164,7 +164,7 @@ class Budgeted(Defense):
         return None
 
     @abstractmethod
-    def share_budget(
+    def allot_epsilon(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
     ) -> tuple[FloatArray, State]:
         """Epsilon of every device (n_ue,) in this round, before the cap, and the next memory of the
@@ -192,10 +192,7 @@ class Budgeted(Defense):
         bound = updates.promise
         n = len(state.mu2)
         claimed = self.compute_claimed_sensitivity(bound, updates.count)
-        if bound.unit == "record" and len(updates.count):
-            fewest = updates.count.min()
-        else:
-            fewest = 1.0
+        fewest = updates.count.min() if bound.unit == "record" and len(updates.count) else 1.0
         rounds_left = self.rounds - state.played
         epsilon_ue = np.zeros(n)
         rule = state.rule
@@ -208,7 +205,7 @@ class Budgeted(Defense):
             total = self._compute_first_total(mean, state.played, n)
         if total is not None and rounds_left > 0:
             left = max(total - state.epsilon_spent, 0.0)
-            epsilon_ue, rule = self.share_budget(state, total, left, rounds_left, rng)
+            epsilon_ue, rule = self.allot_epsilon(state, total, left, rounds_left, rng)
             epsilon_ue = np.minimum(epsilon_ue, self._limit_epsilon(state.mu2, rounds_left))
         epsilon = (epsilon_ue / np.maximum(rows, 1))[updates.ue]
         silent = ~(epsilon > 0)
@@ -410,7 +407,7 @@ class UniformDp(Budgeted):
     )
     example = {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20}
 
-    def share_budget(
+    def allot_epsilon(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
     ) -> tuple[FloatArray, State]:
         n = len(state.mu2)
@@ -460,7 +457,7 @@ class Arb(Budgeted):
     def start_rule(self, n_ue: int) -> Changes:
         return Changes()
 
-    def share_budget(
+    def allot_epsilon(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
     ) -> tuple[FloatArray, Changes]:
         n = len(state.mu2)

@@ -87,10 +87,7 @@ class Clip(Defense):
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.minimum(1.0, limit / size)
         factor = np.where(np.isfinite(size), factor, 0.0)
-        if len(factor):
-            clipped = float(np.mean(100.0 * (factor < 1.0)))
-        else:
-            clipped = 0.0
+        clipped = float(np.mean(100.0 * (factor < 1.0))) if len(factor) else 0.0
         bound = Bound(self.norm, "user", self.relation)
         return updates.scale_rows(factor, bound), LastFigures({"clipped_percent": clipped}), []
 
@@ -225,10 +222,7 @@ class AdaptiveClip(Defense):
     def finish(
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: NormState, rng: Rng
     ) -> tuple[FloatArray, NormState, list[Spend]]:
-        if facts.weight is None:
-            n_ue = float(len(state.bits))
-        else:
-            n_ue = 1.0 / facts.weight
+        n_ue = float(len(state.bits)) if facts.weight is None else 1.0 / facts.weight
         if n_ue == 0 or self.noise == "shares":
             return total, state, []
         noise = self.count_noise * float(rng.normal("count", [0])[0])

@@ -144,10 +144,7 @@ class Quantise(Defense):
         values = np.array(updates.rows(slice(None)))
         owner = updates.row
         for i, row in enumerate(values):  # a row at a time: as many random numbers as an update has
-            if self.bits > 1:
-                unit = rng.uniform("rounding", owner[i : i + 1], row.shape)[0]
-            else:
-                unit = row
+            unit = rng.uniform("rounding", owner[i : i + 1], row.shape)[0] if self.bits > 1 else row
             values[i] = self._quantise_row(row, unit)
         return updates.with_values(values, None), state, []
 

@@ -134,10 +134,7 @@ class Gaussian(Defense):
         if facts.channel is not None:
             spend = replace(spend, channel_std=facts.channel.thermal_std)
         if isinstance(state, DailySpend):
-            if facts.day == state.day:
-                spent = state.mu2
-            else:
-                spent = np.zeros_like(state.mu2)
+            spent = state.mu2 if facts.day == state.day else np.zeros_like(state.mu2)
             spent = spent + np.bincount(updates.ue, spend.compute_cost(False), len(spent))
             costliest = max(state.costliest, float(spent.max(initial=0.0)))
             state = DailySpend(facts.day, spent, costliest)
@@ -272,10 +269,7 @@ class CentralGaussian(Defense):
             std *= facts.weight
         models = np.arange(len(total))
         noise = rng.normal("noise", models, (total.shape[1],))
-        if self.bands is None:
-            ue = facts.cohort
-        else:
-            ue = np.array([-1])
+        ue = facts.cohort if self.bands is None else np.array([-1])
         model_of_row = np.tile(models, len(ue))
         on_sum = np.full(len(model_of_row), std / facts.weight)
         spend = facts.adapt_bound(bound).spend(

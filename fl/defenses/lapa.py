@@ -108,7 +108,7 @@ class Lapa(Budgeted):
     def start_rule(self, n_ue: int) -> SumHistory:
         return SumHistory(np.zeros(n_ue), np.zeros(n_ue))
 
-    def share_budget(
+    def allot_epsilon(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
     ) -> tuple[FloatArray, SumHistory]:
         rule = state.rule

@@ -115,7 +115,7 @@ class Alignment:
         smooth = self.compute_spatial_variance(sigma2) / mean**2
         return self.compute_squared_error_m2(sigma2) - self.rho * KAPPA_M2 * smooth
 
-    def align_noise(self) -> FloatArray:
+    def optimise_variance(self) -> FloatArray:
         """sigma^2 (n, M): the best direction and slope of a table or of four neighbours, filled
         exactly.
 
@@ -290,7 +290,7 @@ class GeometryAligned(ShapedNoise):
         live = g.any(axis=1)  # each row's largest is 1
         place_m = local.average_x()[live]
         alignment = Alignment(g[live], facts.public.area, place_m, self.mu, self.rho)
-        sigma2[live] = alignment.align_noise()
+        sigma2[live] = alignment.optimise_variance()
         return sigma2
 
 

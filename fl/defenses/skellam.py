@@ -10,7 +10,6 @@ from pydantic import Field
 
 from fl.defenses import NEEDS_BOUND, WHOLE_BOUND, Defense, Protected
 from fl.defenses.gaussian import FIXED_WEIGHT
-from fl.privacy import rdp
 from fl.types import Local, Metrics, RoundContext, Spend, Updates
 from netsim.columns import frozen, no_floats, no_ints, split_blocks
 from netsim.rng import Rng
@@ -77,43 +76,6 @@ def compute_grain(norm: float, noise: float, n: float, d: int, bits: int, tail: 
     with noise, fit.
     """
     return float(2 * tail * np.hypot(n * norm / np.sqrt(d), noise) / 2.0**bits)
-
-
-def find_skellam_multiplier(
-    epsilon: float,
-    delta: float,
-    rounds: int,
-    n: float,
-    m: float,
-    d: int,
-    bits: int = 16,
-    tail: float = 4.0,
-) -> float:
-    """The smallest noise multiplier with which rounds of n UEs cost at most epsilon, by sums of m
-    or more; add-remove.
-
-    At least 0.01; infinite where none does: more noise makes coarser steps, and rounding to them
-    moves more.
-    """
-    from scipy.optimize import brentq
-
-    def compute_excess(log_z: float) -> float:
-        z = float(np.exp(log_z))
-        steps = 1 / compute_grain(1.0, z * np.sqrt(n / m), n, d, bits, tail)
-        norm = bound_norm_in_steps(steps, d)
-        moved = compute_sensitivities(norm, z * steps, d)
-        cost = rounds * rdp.compute_skellam_cost(*map(np.atleast_1d, moved))
-        return float(rdp.compute_renyi_epsilon(cost, delta)) - epsilon
-
-    log_z = np.linspace(np.log(1e-2), np.log(1e6), 200)
-    enough = np.flatnonzero([compute_excess(log_value) <= 0 for log_value in log_z.tolist()])
-    if len(enough) == 0:
-        return float("inf")
-    first = enough[0]
-    if first == 0:
-        return float(np.exp(log_z[0]))
-    root = brentq(compute_excess, log_z[first - 1], log_z[first], xtol=1e-6)
-    return float(np.exp(root + 1e-6))
 
 
 def compute_sensitivities(max_norm: float, std: float, d: int) -> tuple[float, float, float]:

@@ -11,8 +11,6 @@ latter's noise. A shift by d
 gives SW1 = (2 / pi) d.  [Bonneel et al. 2015, "Sliced and Radon Wasserstein barycenters"]
 """
 
-from __future__ import annotations
-
 from math import nan
 
 import numpy as np
@@ -185,7 +183,7 @@ def expect_nearest_m(place_m: FloatArray, area: Area, count: int) -> float:
     """
     if count == 0 or not np.isfinite(place_m).all():
         return nan
-    radius_m = area.farthest_m(place_m[None])[0] * np.linspace(0, 1, _RADII) ** 3
+    radius_m = area.measure_farthest_corner_m(place_m[None])[0] * np.linspace(0, 1, _RADII) ** 3
     return float(
         np.trapezoid(
             np.clip(1.0 - measure_share_within(place_m, radius_m, area), 0.0, 1.0) ** count,

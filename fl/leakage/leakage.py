@@ -23,16 +23,16 @@ from fl.leakage.distances import (
 )
 from fl.leakage.tracks import (
     MAX_NAMED,
-    Band,
+    ChanceBand,
     NamedPlaces,
     Track,
     TrackEstimates,
     Tracks,
-    collect_answers,
-    group_rows,
+    collect_answers_inside,
+    group_rows_by_key,
 )
 from fl.types import Estimates, Local, Metrics
-from netsim.columns import frozen, no_ints, number_row, pick_evenly
+from netsim.columns import frozen, no_ints, number_row, pick_even_indices
 from netsim.geometry import Area
 from netsim.mobility.base import Places
 from netsim.part import Part
@@ -125,7 +125,7 @@ def compare_round(
     """
     measured = current.measured
     answers = {
-        label: current.named.get(label, {}) | collect_answers(estimates, current.area)
+        label: current.named.get(label, {}) | collect_answers_inside(estimates, current.area)
         for label, estimates in current.estimates.items()
     }
     if not is_due(leakage, tracks, current):
@@ -136,7 +136,7 @@ def compare_round(
     rows_of_track = {}
     for label, estimates in current.estimates.items():
         is_of_round = [kind in _OF_A_ROUND for kind in estimates.what]
-        rows_of_track[label] = group_rows(
+        rows_of_track[label] = group_rows_by_key(
             number_row(estimates.ue, estimates.model), np.flatnonzero(is_of_round)
         )
     rows: list[Row] = []
@@ -147,7 +147,7 @@ def compare_round(
         track = tracks.get((ue, model), Track.empty())
         if not len(points_m) and not track.seen:  # measured in a round that leakage left out
             continue
-        track = track.plus(points_m, leakage.max_points, None if len(points_m) else selected_m)
+        track = track.add_round(points_m, leakage.max_points, None if len(points_m) else selected_m)
         owner = number_row(ue, model)
         attacks = dict(track.attacks)
         truth = TrackTruth(leakage, track, owner, current.area, rng)
@@ -193,7 +193,7 @@ def _add_positions(leakage: Leakage, tracks: Tracks, current: ComparedRound) -> 
     for i, owner in enumerate(zip(measured.ue.tolist(), measured.model.tolist(), strict=True)):
         points_m = measured.x[measured.ptr[i] : measured.ptr[i + 1]]
         if len(points_m):
-            after[owner] = after.get(owner, Track.empty()).plus(points_m, leakage.max_points)
+            after[owner] = after.get(owner, Track.empty()).add_round(points_m, leakage.max_points)
     return after
 
 
@@ -237,7 +237,7 @@ class TrackTruth:
     owner: int
     area: Area
     rng: Rng
-    _drawn: dict[int, Band] = field(default_factory=dict)
+    _drawn: dict[int, ChanceBand] = field(default_factory=dict)
 
     @cached_property
     def points(self) -> FloatArray:
@@ -258,23 +258,23 @@ class TrackTruth:
         """SW1 in metres between all points and places (k, 2), of which at most 500 count."""
         return float(
             compute_sliced_w1_of_sets(
-                self.points, named_m[pick_evenly(len(named_m), MOST_CENTROIDS)], self.sums
+                self.points, named_m[pick_even_indices(len(named_m), MOST_CENTROIDS)], self.sums
             )
         )
 
-    def draw_band(self, last: Band, spoken: int) -> Band:
-        """The band of an attack that has named `spoken` centroids.
+    def draw_band(self, last: ChanceBand, n_centroids: int) -> ChanceBand:
+        """The band of an attack that has named n_centroids centroids.
 
         It changes slowly: it is drawn again when rounds or centroids have grown by a twentieth.
         """
         rounds = len(self.track.centroids)
-        if spoken == 0 or (rounds < 1.05 * last.rounds and spoken < 1.05 * last.spoken):
+        if n_centroids == 0 or (rounds < 1.05 * last.rounds and n_centroids < 1.05 * last.spoken):
             return last
-        if spoken not in self._drawn:
-            w1 = self._draw_guesses_w1(spoken)
+        if n_centroids not in self._drawn:
+            w1 = self._draw_guesses_w1(n_centroids)
             low, high = np.quantile(w1, (0.05, 0.95)).tolist()
-            self._drawn[spoken] = Band(rounds, spoken, float(w1.mean()), low, high)
-        return self._drawn[spoken]
+            self._drawn[n_centroids] = ChanceBand(rounds, n_centroids, float(w1.mean()), low, high)
+        return self._drawn[n_centroids]
 
     def _draw_guesses_w1(self, count: int) -> FloatArray:
         """SW1 in metres of each draw; the guesses of a draw begin with those that it had when they
@@ -396,7 +396,7 @@ def _measure_nearness(
     points_m, _ = _collect_estimates(estimates)
     named_m = np.full((MAX_NAMED, 2), np.nan)
     if any(np.isfinite(true_m).all() for true_m in places.values()):
-        named_m = _name_places(leakage, estimates, current.area).best_two
+        named_m = _name_places(leakage, estimates, current.area).home_and_work_m
     columns = ("named_x_m", "named_y_m", "second_x_m", "second_y_m")
     row = dict(zip(columns, named_m.ravel().tolist(), strict=True))
     count = sum(track.named for track in estimates)
@@ -424,8 +424,8 @@ def _name_places(leakage: Leakage, estimates: list[TrackEstimates], area: Area) 
     if latest.answered:
         return latest.answers
     points_m, weight = _collect_estimates(estimates)
-    rows = pick_evenly(len(weight), MOST_ESTIMATES)
-    return NamedPlaces.from_best_first(
+    rows = pick_even_indices(len(weight), MOST_ESTIMATES)
+    return NamedPlaces.rank_in_order(
         find_density_peaks(points_m[rows], weight[rows], area, leakage.peak_width_m, MAX_NAMED)
     )
 
@@ -465,6 +465,8 @@ def list_home_hits(
     for (ue, label), estimates in _group_by_ue(tracks).items():
         home_m = places.home_m[ue]
         if np.isfinite(home_m).all():
-            distance_m = measure_nearest_m(_name_places(leakage, estimates, area).best_two, home_m)
+            distance_m = measure_nearest_m(
+                _name_places(leakage, estimates, area).home_and_work_m, home_m
+            )
             hits.append((ue, label, distance_m <= leakage.hit_radius_m))
     return hits

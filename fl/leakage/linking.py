@@ -66,7 +66,7 @@ class OwnedPlaces(Columns):
     def name_places(self, owner: int, area: Area, width_m: float) -> NamedPlaces:
         """The two highest density peaks of what belongs to an owner."""
         rows = self.select(self.owner == owner)
-        return NamedPlaces.from_best_first(
+        return NamedPlaces.rank_in_order(
             find_density_peaks(rows.place_m, rows.weight, area, width_m, MAX_NAMED)
         )
 
@@ -213,9 +213,9 @@ def tabulate_identification(
     }
 
 
-def compute_chance_share(names: int, ues: int) -> float:
+def compute_chance_share(n_names: int, n_ues: int) -> float:
     """With which probability a random assignment of names to UEs is right about a name."""
-    return 1.0 / max(names, ues, 1)
+    return 1.0 / max(n_names, n_ues, 1)
 
 
 def _average(values: FloatArray | BoolArray, is_counted: BoolArray) -> float:

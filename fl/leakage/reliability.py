@@ -13,13 +13,11 @@ An attack may also claim that a UE is near a place, or has moved: the area under
 the weights of these claims is 0.5 for random guessing, and only the order of weights counts.
 """
 
-from __future__ import annotations
-
 from math import nan
 
 import numpy as np
 
-from fl.membership.roc import compute_auc
+from fl.membership.roc import compute_auc_with_interval
 from netsim.columns import frozen
 from netsim.rng import Streams
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -75,7 +73,9 @@ def compute_near_auc(weight: FloatArray, distance_m: FloatArray) -> float:
     is_known = np.isfinite(distance_m)
     if not is_known.any():
         return nan
-    return compute_auc(weight[is_known], distance_m[is_known] < np.median(distance_m[is_known]))[0]
+    return compute_auc_with_interval(
+        weight[is_known], distance_m[is_known] < np.median(distance_m[is_known])
+    )[0]
 
 
 def compute_moved_auc(weight: FloatArray, moved_m: FloatArray, hit_radius_m: float) -> float:
@@ -85,4 +85,4 @@ def compute_moved_auc(weight: FloatArray, moved_m: FloatArray, hit_radius_m: flo
     moved_m (n,): true displacements; NaN: unknown, left out. NaN where all have moved, or none.
     """
     is_known = np.isfinite(moved_m)
-    return compute_auc(weight[is_known], moved_m[is_known] > hit_radius_m)[0]
+    return compute_auc_with_interval(weight[is_known], moved_m[is_known] > hit_radius_m)[0]

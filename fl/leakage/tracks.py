@@ -41,8 +41,8 @@ class NamedPlaces:
     probability: FloatArray = field(default_factory=no_floats)
 
     @classmethod
-    def from_best_first(cls, place_m: FloatArray) -> NamedPlaces:
-        """Places (k, 2), best first, of which nothing else is said."""
+    def rank_in_order(cls, place_m: FloatArray) -> NamedPlaces:
+        """Rank places (k, 2) that stand best first, of which nothing else is said."""
         return cls(
             place_m,
             np.arange(1, len(place_m) + 1),
@@ -51,7 +51,7 @@ class NamedPlaces:
         )
 
     @property
-    def best_two(self) -> FloatArray:
+    def home_and_work_m(self) -> FloatArray:
         """Where home and work are looked for: (2, 2) by rank, NaN where nothing is named."""
         places_m = np.full((MAX_NAMED, 2), np.nan)
         first = self.rank <= MAX_NAMED
@@ -59,32 +59,34 @@ class NamedPlaces:
         return places_m
 
 
-def collect_answers(estimates: Estimates, area: Area) -> dict[int, NamedPlaces]:
+def collect_answers_inside(estimates: Estimates, area: Area) -> dict[int, NamedPlaces]:
     """Answers of an attack in a round, by UE, whatever their model.
 
     A place that is repeated, for instance at each model of the UE, counts once. Answers outside of
     the area, or not finite, are left out; a UE of which only such ones were given has no places.
     """
     inside = area.contains(estimates.position_m)
-    groups = group_rows(estimates.ue, np.flatnonzero([what == "answer" for what in estimates.what]))
-    return {ue: _rank_answers(estimates, mine[inside[mine]]) for ue, mine in groups.items()}
+    groups = group_rows_by_key(
+        estimates.ue, np.flatnonzero([what == "answer" for what in estimates.what])
+    )
+    return {ue: _name_answers(estimates, mine[inside[mine]]) for ue, mine in groups.items()}
 
 
-def group_rows(key: IntArray, rows: IntArray) -> dict[int, IntArray]:
-    """Those rows (k,) of each key (n,), in their order."""
+def group_rows_by_key(key: IntArray, rows: IntArray) -> dict[int, IntArray]:
+    """Return those of `rows` (k,), indices of keys (n,), at which each key stands, in order."""
     order = rows[np.argsort(key[rows], kind="stable")]
     keys, first = np.unique(key[order], return_index=True)
     groups = np.split(order, first[1:])
     return dict(zip(keys.tolist(), groups, strict=False))  # of no rows a split is empty
 
 
-def _rank_answers(estimates: Estimates, rows: IntArray) -> NamedPlaces:
-    """Of the answers about one UE (k,)."""
+def _name_answers(estimates: Estimates, rows: IntArray) -> NamedPlaces:
+    """Name places by the answers (k,) about one UE: by what they say, else by their weight."""
     rows = rows[np.argsort(-estimates.weight[rows], kind="stable")]
     rank = np.array([rank_place(estimates.status[i]) for i in rows], dtype=int)
     is_ranked = rank > 0
     if not is_ranked.any():
-        return NamedPlaces.from_best_first(_drop_repeats(estimates.position_m[rows])[:MAX_NAMED])
+        return NamedPlaces.rank_in_order(_drop_repeats(estimates.position_m[rows])[:MAX_NAMED])
     # of two answers for one place the likelier
     rank, first = np.unique(rank[is_ranked], return_index=True)
     best = rows[is_ranked][first]
@@ -99,7 +101,7 @@ def _drop_repeats(place_m: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Band:
+class ChanceBand:
     """SW1 of as many uniformly random places as centroids were named: mean, 5 % and 95 % quantile,
     in metres.
 
@@ -131,7 +133,7 @@ class TrackEstimates:
     walk_m: FloatArray
     spoken: int = 0
     named: int = 0
-    band: Band = Band()
+    band: ChanceBand = ChanceBand()
     answers: NamedPlaces = field(default_factory=NamedPlaces)
     answered: int = 0
 
@@ -163,15 +165,15 @@ class Track:
         """Before the first round."""
         return cls(no_places(), no_places())
 
-    def plus(
-        self, points_m: FloatArray, max_points: int, selected_m: FloatArray | None = None
+    def add_round(
+        self, points_m: FloatArray, max_points: int, centroid_m: FloatArray | None = None
     ) -> Track:
         """With the true points of a round; when there are too many, every second one is kept, for
         good.
 
-        selected_m (2,) is the true centroid of a round without points.
+        centroid_m (2,) is the true centroid of a round without points.
         """
-        centroid = points_m.mean(axis=0) if selected_m is None else selected_m
+        centroid = points_m.mean(axis=0) if centroid_m is None else centroid_m
         points = np.concatenate([self.points, points_m[-self.seen % self.stride :: self.stride]])
         stride = self.stride
         while len(points) > max_points:
@@ -206,17 +208,17 @@ class Whereabouts(Columns):
         return cls(no_ints(), no_ints(), no_places())
 
     @classmethod
-    def from_measured(cls, number: int, measured: Local) -> Whereabouts:
+    def average_measured(cls, round_: int, measured: Local) -> Whereabouts:
         """Truth of the UEs with measurements in this round, all their models together."""
         ue, row = np.unique(measured.ue[measured.row_of_sample], return_inverse=True)
         mean = [np.bincount(row, x) / np.bincount(row) for x in measured.x.T[:2]]
-        return cls(np.full(len(ue), number), ue, np.stack(mean, axis=1))
+        return cls(np.full(len(ue), round_), ue, np.stack(mean, axis=1))
 
     def plus(self, later: Whereabouts) -> Whereabouts:
         """These, then those of a later round."""
         return self.join([self, later])
 
-    def select_round(self, number: int) -> Whereabouts:
+    def select_round(self, round_: int) -> Whereabouts:
         """Truth of one round."""
-        low, high = np.searchsorted(self.round, [number, number + 1])
+        low, high = np.searchsorted(self.round, [round_, round_ + 1])
         return self.select(slice(low, high))

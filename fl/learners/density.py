@@ -170,10 +170,7 @@ class SurfaceUpdates(Updates):
         row = np.repeat(np.arange(len(self.ue)), samples)
         row = row[share[row] != 0]
         sample = np.arange(len(self.at_m))[np.repeat(share != 0, samples)]
-        if self.unit is None:
-            features = 1
-        else:
-            features = max(self.unit.shape[1], 1)
+        features = 1 if self.unit is None else max(self.unit.shape[1], 1)
         size = max(TERMS // features, 1)
         for m in np.unique(self.model[row]):
             of_model = np.flatnonzero(self.model[row] == m)
@@ -318,10 +315,7 @@ class Density(SurfaceLearner):
                 f"{public.area.high_m.tolist()} m; let them overlap"
             )
         line = len(self.grid) == 1
-        if line:
-            y_m = area.centre_m[1:]
-        else:
-            y_m = np.linspace(low[1], high[1], self.grid[1])
+        y_m = area.centre_m[1:] if line else np.linspace(low[1], high[1], self.grid[1])
         constants = {
             "x_m": np.linspace(low[0], high[0], self.grid[0]),
             "y_m": y_m,

@@ -79,7 +79,7 @@ class ImageNet(Learner):
         """`bound` and `record bound` where one image's share of an update is bounded; `record
         gradients` where each image has one of its own.
         """
-        words = dict.fromkeys(("bound", "record bound"), self._bounds_records)
+        words = dict.fromkeys(("bound", "record bound"), self._has_record_bound)
         words |= {
             "record loss": True,
             MODEL_CHANGES: True,
@@ -88,7 +88,7 @@ class ImageNet(Learner):
         return list_offers(words)
 
     @property
-    def _bounds_records(self) -> bool:
+    def _has_record_bound(self) -> bool:
         return self.sample_clip is not None and self.batch_share == 1 and self.local_epochs == 1
 
     @property
@@ -107,7 +107,7 @@ class ImageNet(Learner):
         constants = {"format": np.tile(image_format, (public.n_model, 1))}
         return Model(self.network.draw_parameters(public.n_model, image, rng), constants)
 
-    def _classifier(self, model: Model) -> "Classifier":
+    def _build_classifier(self, model: Model) -> "Classifier":
         from fl.networks.sgd_classification import Classifier, choose_device
 
         height, width, classes = model.constants["format"][0].astype(int).tolist()
@@ -125,8 +125,8 @@ class ImageNet(Learner):
             self.sample_clip,
             self.precision,
         )
-        updates = self._classifier(model).train(model.parameters, data, settings, rng)
-        if self.sample_clip is None or not self._bounds_records:
+        updates = self._build_classifier(model).train(model.parameters, data, settings, rng)
+        if self.sample_clip is None or not self._has_record_bound:
             return updates
         bound = Bound.from_record(self.learning_rate * self.sample_clip, data, model)
         return replace(updates, bound=bound)
@@ -140,12 +140,16 @@ class ImageNet(Learner):
         """Cross-entropy of each record; batch normalisation takes its statistics from the records
         asked together.
         """
-        return self._classifier(model).score_images(model.parameters, model_of, x, y)[0]
+        return self._build_classifier(model).compute_losses_and_hits(
+            model.parameters, model_of, x, y
+        )[0]
 
     def compute_record_gradients(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
-        return self._classifier(model).compute_image_gradients(model.parameters, model_of, x, y)
+        return self._build_classifier(model).compute_image_gradients(
+            model.parameters, model_of, x, y
+        )
 
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         if len(held_out) == 0:
@@ -153,7 +157,7 @@ class ImageNet(Learner):
                 ("accuracy_percent", "constant_accuracy_percent", "cross_entropy_nats"),
                 float("nan"),
             )
-        loss, right = self._classifier(model).score_images(
+        loss, right = self._build_classifier(model).compute_losses_and_hits(
             model.parameters, held_out.model, held_out.x, held_out.y
         )
         commonest = np.unique(held_out.y, return_counts=True)[1].max()

@@ -241,8 +241,7 @@ class RadioMap(GridLearner):
 
     def diagnose(self, model: Model, data: Local) -> Metrics:
         links = self._build_training_links(model, data)
-        error = self._compute_link_errors_db(model, links)
-        figures = {"mae_links_db": _average(np.abs(error))}
+        figures = {"mae_links_db": _average(np.abs(self._compute_link_errors_db(model, links)))}
         if self.theory:
             figures |= self._compute_theory(model, data)
         return figures
@@ -307,14 +306,8 @@ def compute_descent_figures(
     mean = weight @ rows
     length = float(np.linalg.norm(step))
     energy = float(mean @ mean)
-    if energy > 0:
-        b2 = float(weight @ np.square(rows).sum(axis=1)) / energy
-    else:
-        b2 = inf
-    if length > 0:
-        smooth = float(np.linalg.norm(change)) / length
-    else:
-        smooth = nan
+    b2 = float(weight @ np.square(rows).sum(axis=1)) / energy if energy > 0 else inf
+    smooth = float(np.linalg.norm(change)) / length if length > 0 else nan
     kappa = eta * (0.5 - smooth * eta / 2.0 * b2)
     residual = nan
     if kappa > 0:

@@ -15,7 +15,7 @@ from fl.optimisers import OPTIMISERS, Optimiser, Sgd
 from fl.priors import PRIORS, NoPrior, Prior
 from fl.server_optimiser import MODEL_CHANGES
 from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Updates, list_offers
-from netsim.columns import pick_evenly, split_blocks
+from netsim.columns import pick_even_indices, split_blocks
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -186,7 +186,7 @@ class RsrpNet(LayeredLearner):
         )
         whole = self.frozen_layers == 0
         linear = self.optimiser.linear
-        bounded = self._bounds_records
+        bounded = self._has_record_bound
         words = dict.fromkeys(always, True)
         words |= {f"layer {i + 1}": i >= self.frozen_layers for i in range(self.layers)}
         words |= {
@@ -201,7 +201,7 @@ class RsrpNet(LayeredLearner):
         return list_offers(words)
 
     @property
-    def _bounds_records(self) -> bool:
+    def _has_record_bound(self) -> bool:
         """One step of plain SGD: a step of others is as long as it is, whatever a record's gradient
         is cut down to.
         """
@@ -304,7 +304,7 @@ class RsrpNet(LayeredLearner):
             return replace(rows, x=z, y=y)
 
         updates = train_regression(self.net, model.parameters, data, settings, rng, read)
-        if self.sample_clip is None or not self._bounds_records:
+        if self.sample_clip is None or not self._has_record_bound:
             return updates
         bound = Bound.from_record(self.learning_rate * self.sample_clip, data, model)
         return replace(updates, bound=bound)
@@ -396,7 +396,7 @@ class RsrpNet(LayeredLearner):
         """
         if self.optimiser.kind_name() != "sgd" or self.frozen_layers:
             return {}
-        few = pick_evenly(len(data.x), _MOST_DIAGNOSED)
+        few = pick_even_indices(len(data.x), _MOST_DIAGNOSED)
         model_of = data.model[data.row_of_sample[few]]
         z = self._encode_inputs(model, model_of, data.x[few])
         squared = self.net.compute_mean_squared_gradient(model.parameters, model_of, z)
@@ -426,7 +426,7 @@ class RsrpNet(LayeredLearner):
             with np.errstate(
                 all="ignore"
             ):  # a model that has diverged, or places that were moved out of sight
-                mean, squares = self.net.compute_first_layer_deltas(
+                mean, squares = self.net.summarise_first_layer_deltas(
                     model.parameters[m], z[samples], y[samples]
                 )
                 spread = z[samples, :2].var(axis=0).sum() * data.count[i]

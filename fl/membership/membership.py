@@ -9,11 +9,15 @@ import numpy as np
 from pydantic import Field
 from scipy import ndimage
 
-from fl.attacks.base import View, recall
+from fl.attacks.base import View, look_up_or_nan
 from fl.data.samples import Signals
 from fl.membership import INFERENCES
 from fl.membership.base import AskedRecords, GradientRegression, Inference
-from fl.membership.roc import NO_INTERVAL, compute_auc, compute_tpr_percent
+from fl.membership.roc import (
+    NO_INTERVAL,
+    compute_auc_with_interval,
+    compute_tpr_percent_with_interval,
+)
 from fl.types import HeldOut, Local, Model, State
 from netsim.columns import Columns, frozen, number_row, split_row_id
 from netsim.part import Part
@@ -182,20 +186,20 @@ def _evaluate(records: KnownRecords, score: FloatArray, first: FloatArray | None
     change = NO_INTERVAL
     if first is not None:
         before = _centre_scores(first[is_used], used.target)
-        area_before = compute_auc(before, member, group)
-        change = compute_auc(centred, member, group, before)
+        area_before = compute_auc_with_interval(before, member, group)
+        change = compute_auc_with_interval(centred, member, group, before)
     n_groups = len(np.unique(group[~member]))
     curve = []
     for rate in _RATES:
         power = NO_INTERVAL
         if rate * n_groups >= 1:
-            power = compute_tpr_percent(centred, member, group, rate)
+            power = compute_tpr_percent_with_interval(centred, member, group, rate)
         curve.append(power)
     row: Row = {"members": int(member.sum()), "non_members": int((~member).sum())}
     intervals = {
-        "auc": compute_auc(centred, member, group),
+        "auc": compute_auc_with_interval(centred, member, group),
         "auc_difference": change,
-        "tpr_percent": compute_tpr_percent(centred, member, group),
+        "tpr_percent": compute_tpr_percent_with_interval(centred, member, group),
         "strict_tpr_percent": curve[0],
     }
     for name, (mean, low, high) in intervals.items():
@@ -257,7 +261,9 @@ def _find_targets(view: View, ue: IntArray, model: IntArray) -> IntArray:
     """
     target = number_row(view.ue, view.model)
     order = np.argsort(target)
-    return np.nan_to_num(recall(target[order], order, number_row(ue, model)), nan=-1.0).astype(int)
+    return np.nan_to_num(
+        look_up_or_nan(target[order], order, number_row(ue, model)), nan=-1.0
+    ).astype(int)
 
 
 def _pair_records(member: FloatArray, outsider: FloatArray, rng: Rng) -> tuple[IntArray, IntArray]:

@@ -7,8 +7,6 @@ and a non-member that were paired for being alike. `group` numbers what each rec
 variances are sums over groups.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -22,7 +20,7 @@ _TAIL = 0.975
 NO_INTERVAL = (math.nan, math.nan, math.nan)
 
 
-def compute_auc(
+def compute_auc_with_interval(
     score: FloatArray,
     member: BoolArray,
     group: IntArray | None = None,
@@ -65,7 +63,7 @@ def compute_auc(
     return area, max(area - half, low), min(area + half, 1.0)
 
 
-def compute_tpr_percent(
+def compute_tpr_percent_with_interval(
     score: FloatArray, member: BoolArray, group: IntArray | None = None, fpr: float = 0.01
 ) -> tuple[float, float, float]:
     """Percent of members above a threshold that at most a share `fpr` of non-members exceeds;
@@ -84,10 +82,7 @@ def compute_tpr_percent(
     if group is not None:
         sums = _sum_groups(is_above - share, group[member])
         variance = float(np.sum(sums**2)) / worth**2
-        if variance > 0:
-            worth = min(max(share * (1 - share) / variance, 1.0), worth)
-        else:
-            worth = len(sums)
+        worth = min(max(share * (1 - share) / variance, 1.0), worth) if variance > 0 else len(sums)
     wide = _Z**2 / worth
     roots = np.roots((1 + wide, -2 * share - wide, share**2))
     low, high = np.sort(roots).tolist()

@@ -2,8 +2,6 @@
 Adam.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fl.networks.mlp import Mlp

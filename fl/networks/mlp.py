@@ -11,8 +11,6 @@ formed: with activations a_l and deltas D_l,
     <dF/dw, u> = sum_l (a_{l-1}^T U_l + v_l) D_l     where u holds U_l, v_l in the same layout.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -175,7 +173,7 @@ class Mlp:
             gradients[is_of_model] = self.compute_gradient(single, of_single).numpy()
         return gradients
 
-    def compute_first_layer_deltas(
+    def summarise_first_layer_deltas(
         self, parameters: FloatArray, z: FloatArray, y: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Mean (hidden,), over samples, of the gradient of a squared error in the biases of the
@@ -193,10 +191,7 @@ class Mlp:
         """
         flat = _to_stack(parameters)
         out, activations, slopes = self.forward(flat, _to_stack(z))
-        if y is None:
-            output = torch.ones_like(out)
-        else:
-            output = 2 * (out - _to_stack(y))
+        output = torch.ones_like(out) if y is None else 2 * (out - _to_stack(y))
         return activations, self.compute_deltas(flat, slopes, output)
 
 

@@ -5,8 +5,6 @@ of the time of a network with two convolutions. The largest of equal numbers is 
 row.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ masked, so every device takes exactly its own steps. Gradients come from torch, 
 devices in which no term touches another's weights.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
@@ -42,7 +40,7 @@ class ClassificationSettings:
     sample_clip: float | None = None
     precision: Literal[32, 64] = 32
 
-    def count_batch(self, count: IntArray) -> IntArray:
+    def compute_batch_sizes(self, count: IntArray) -> IntArray:
         """Images of a mini-batch (n,) of devices with count (n,) images, one at least."""
         return np.maximum(np.ceil(self.batch_share * count - 1e-9), 1).astype(int)
 
@@ -82,7 +80,7 @@ class Classifier:
         per_image = 8 * self.image.height * self.image.width
         if settings.sample_clip is not None:
             per_image += 4 * d
-        n_images = settings.count_batch(data.count).max(initial=1)
+        n_images = settings.compute_batch_sizes(data.count).max(initial=1)
         per_row = settings.precision // 8 * (4 * d + n_images * per_image)
         together = max(1, min(self.net.n_together, _BLOCK_BYTES // per_row))
         values = np.empty((n, d))
@@ -109,7 +107,7 @@ class Classifier:
         return gradients
 
     @torch.no_grad()
-    def score_images(
+    def compute_losses_and_hits(
         self, parameters: FloatArray, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> tuple[FloatArray, BoolArray]:
         """Cross-entropy (N,) in nats, and whether the likeliest class is the right one (N,)."""
@@ -134,7 +132,7 @@ class Classifier:
         """Weights (k, d) of k devices after all their steps."""
         count = data.count
         owner = data.row
-        batch = settings.count_batch(count)
+        batch = settings.compute_batch_sizes(count)
         steps = -(-count // batch)
         number = w.dtype
         for epoch in range(settings.local_epochs):

@@ -63,7 +63,7 @@ class SgdSettings:
             return np.float32
         return np.float64
 
-    def count_batch(self, count: IntArray) -> IntArray:
+    def compute_batch_sizes(self, count: IntArray) -> IntArray:
         """Samples of a full mini-batch of devices with count (n,) samples."""
         if self.batch_size == "all":
             return count
@@ -88,7 +88,7 @@ def train_regression(
     values = np.zeros((len(data.ue), net.n_parameters))
     first = start.astype(settings.dtype)
     if settings.dropout:
-        masks = settings.count_batch(data.count).max(initial=1) * sum(net.sizes[1:-1])
+        masks = settings.compute_batch_sizes(data.count).max(initial=1) * sum(net.sizes[1:-1])
     else:
         masks = 0
     n_numbers = 2 * net.n_parameters + masks
@@ -115,7 +115,7 @@ def _train(
     memory = settings.optimiser.start(w)
     count = data.count
     owner = data.row
-    size = settings.count_batch(count)
+    size = settings.compute_batch_sizes(count)
     y = np.asarray(data.y)
     steps = -(-count // size)
     shape = _Shape.from_settings(net, settings, int(size[0]))
@@ -191,10 +191,7 @@ class _Shape(NamedTuple):
         first = np.cumsum([0, *((a + 1) * b for a, b in pairwise(net.sizes))])
         # rounding of the norm, of the product and of the sum over a batch must not exceed the bound
         slack = (net.n_parameters + batch + 8) * float(np.finfo(settings.dtype).eps)
-        if settings.sample_clip is None:
-            clip = np.inf
-        else:
-            clip = settings.sample_clip * (1.0 - slack)
+        clip = np.inf if settings.sample_clip is None else settings.sample_clip * (1.0 - slack)
         return cls(
             np.array(net.sizes),
             first,

@@ -128,10 +128,7 @@ class Convergence(Part):
 
     def compute_contraction(self, weight: FloatArray) -> float:
         """A of weights (T, K); refused where the bound does not contract."""
-        if self.contraction == "jensen":
-            spread = 1.0
-        else:
-            spread = (weight**2).sum(axis=1).max()
+        spread = 1.0 if self.contraction == "jensen" else (weight**2).sum(axis=1).max()
         mu = self.strong_convexity
         smooth = self.smoothness
         d2 = self.dissimilarity**2

@@ -13,8 +13,6 @@ cut as by Choquette-Choo et al. 2023, "(Amplified) Banded Matrix Factorization",
 valid for any server optimiser: momentum changes A, so the error, and not the guarantee.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from netsim.units import FloatArray

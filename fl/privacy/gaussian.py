@@ -8,8 +8,6 @@ is
     8].
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -33,10 +31,7 @@ def _compute_delta_at(t: float, mu: float) -> float:
 
     factor = math.exp(-t * t / 2) / 2
     second = factor * float(erfcx((mu + t) / math.sqrt(2)))
-    if t > 0:
-        first = factor * float(erfcx(t / math.sqrt(2)))
-    else:
-        first = float(ndtr(-t))
+    first = factor * float(erfcx(t / math.sqrt(2))) if t > 0 else float(ndtr(-t))
     return max(first - second, 0.0)  # in this order a NaN stays one
 
 

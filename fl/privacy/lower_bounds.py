@@ -14,10 +14,8 @@ Scores are independent draws; larger ones speak for the canary.
 The last two guess for all scores above a threshold, and take the best vertex of the hull of the ROC
 curve, each at the significance over the number of vertices. mu is that of Gaussian DP, which
 `gaussian.compute_gaussian_epsilon` turns into epsilon: what is proven of a mechanism whose account
-is a Gaussian one. `bound_by_one_run` proves epsilon itself, whatever the mechanism.
+is a Gaussian one. `bound_epsilon_by_one_run` proves epsilon itself, whatever the mechanism.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable
@@ -34,7 +32,9 @@ _RANKS = np.array([2, 8, 32])  # n over those at which scores are cut
 _MOST = 100.0  # mu, beyond which nothing means anything
 
 
-def bound_by_normal(scores: FloatArray, delta: float, significance: float) -> float:
+def bound_gaussian_epsilon_by_normal(
+    scores: FloatArray, delta: float, significance: float
+) -> float:
     """Epsilon at delta that equally wide normal scores prove: the smallest mu at which so large a t
     is not too rare.
     """
@@ -46,7 +46,9 @@ def bound_by_normal(scores: FloatArray, delta: float, significance: float) -> fl
     return compute_gaussian_epsilon(delta, max(mu, 0.0))
 
 
-def bound_by_clopper_pearson(scores: FloatArray, delta: float, significance: float) -> float:
+def bound_gaussian_epsilon_by_clopper_pearson(
+    scores: FloatArray, delta: float, significance: float
+) -> float:
     """Epsilon at delta by the scores with a canary above some of those without.
 
     The k-th largest of n scores is exceeded with a probability that is Beta(k, n + 1 - k), so it is
@@ -59,32 +61,32 @@ def bound_by_clopper_pearson(scores: FloatArray, delta: float, significance: flo
     rank = np.maximum(n // _RANKS, 1)
     share = significance / 6
     above = n - np.searchsorted(inside, outside[n - rank], side="right")
-    false = beta.ppf(1 - share, rank, n + 1 - rank)
-    true = np.nan_to_num(beta.ppf(share, above, n + 1 - above))
-    mu = ndtri(true) - ndtri(false)
+    fpr_bound = beta.ppf(1 - share, rank, n + 1 - rank)
+    tpr_bound = np.nan_to_num(beta.ppf(share, above, n + 1 - above))
+    mu = ndtri(tpr_bound) - ndtri(fpr_bound)
     return compute_gaussian_epsilon(delta, mu.max(initial=0.0))
 
 
-def bound_by_one_run(scores: FloatArray, delta: float, significance: float) -> float:
+def bound_epsilon_by_one_run(scores: FloatArray, delta: float, significance: float) -> float:
     """Epsilon at delta that the best guesses prove."""
 
-    def refutes(epsilon: float, guesses: int, correct: int, share: float) -> float:
+    def compute_margin(epsilon: float, guesses: int, correct: int, share: float) -> float:
         """Share less the probability of so many correct guesses, at most, with (epsilon,
         delta)-DP.
         """
         fewer = np.arange(correct + 1)
-        right = 1 / (1 + math.exp(-epsilon))
-        tail = binom.sf(correct - 1 - fewer, guesses, right)
+        p_correct = 1 / (1 + math.exp(-epsilon))
+        tail = binom.sf(correct - 1 - fewer, guesses, p_correct)
         slope = (tail - tail[0])[1:] / fewer[1:]
         return share - tail[0] - 2 * scores.size * delta * slope.max()
 
-    return _bound_by_guesses(scores, significance, refutes)
+    return _find_largest_refuted(scores, significance, compute_margin)
 
 
-def bound_by_f_dp(scores: FloatArray, delta: float, significance: float) -> float:
+def bound_gaussian_epsilon_by_f_dp(scores: FloatArray, delta: float, significance: float) -> float:
     """Epsilon at delta of the largest mu of Gaussian DP that the best guesses refute."""
 
-    def refutes(mu: float, guesses: int, correct: int, share: float) -> float:
+    def compute_margin(mu: float, guesses: int, correct: int, share: float) -> float:
         """Positive where so many correct guesses are rarer than the share, for mu-Gaussian DP.
 
         r and h are sums over outcomes of at least i correct guesses, the one of correct guesses,
@@ -99,10 +101,12 @@ def bound_by_f_dp(scores: FloatArray, delta: float, significance: float) -> floa
             r = min(r + i / (guesses - i) * grown, 1.0)
         return r + h - guesses / scores.size
 
-    return compute_gaussian_epsilon(delta, _bound_by_guesses(scores, significance, refutes))
+    return compute_gaussian_epsilon(
+        delta, _find_largest_refuted(scores, significance, compute_margin)
+    )
 
 
-def find_hull(scores: FloatArray) -> IntArray:
+def find_roc_vertices(scores: FloatArray) -> IntArray:
     """Vertices of the concave hull of the ROC curve: scores above each (k,), and those of them with
     a canary (k,).
     """
@@ -113,16 +117,18 @@ def find_hull(scores: FloatArray) -> IntArray:
     return np.array([ends, n_above[ends]])
 
 
-def _bound_by_guesses(
-    scores: FloatArray, significance: float, refutes: Callable[[float, int, int, float], float]
+def _find_largest_refuted(
+    scores: FloatArray,
+    significance: float,
+    compute_margin: Callable[[float, int, int, float], float],
 ) -> float:
-    """The largest parameter that any vertex refutes: `refutes` is positive there, and falls with
-    the parameter.
+    """The largest parameter that any vertex refutes: there the margin is positive, falling with the
+    parameter.
     """
     best = 0.0
-    vertices = find_hull(scores).T.tolist()  # the most precise first
+    vertices = find_roc_vertices(scores).T.tolist()  # the most precise first
     for guesses, correct in vertices:
         vertex = guesses, correct, significance / len(vertices)
-        if 2 * correct > guesses and refutes(best, *vertex) > 0:
-            best = brentq(refutes, best, _MOST, args=vertex, xtol=1e-9)
+        if 2 * correct > guesses and compute_margin(best, *vertex) > 0:
+            best = brentq(compute_margin, best, _MOST, args=vertex, xtol=1e-9)
     return best

@@ -20,8 +20,6 @@ upwards, and which low orders leave unconverged after 1,000 terms when q is larg
 infinite, silently.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

@@ -29,8 +29,6 @@ Eqs. 4 to 16 (the law); Amanatides and Woo, "A fast voxel traversal algorithm fo
 1987, as array work (cells).
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import sqrt
 

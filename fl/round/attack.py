@@ -2,8 +2,6 @@
 grants.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -99,7 +99,7 @@ class Recording(Probe):
     _booked: list[Spend] = field(default_factory=list)
     _published: dict[object, Any] = field(default_factory=dict)
 
-    def replace_data(self, taken: TakenData) -> TakenData:
+    def swap_first_sample(self, taken: TakenData) -> TakenData:
         """With another sample in place of the first one of a UE (`record`)."""
         train = taken.train
         n = len(train.x)
@@ -123,7 +123,7 @@ class Recording(Probe):
         values[is_own] = length * way / np.linalg.norm(way, axis=1, keepdims=True)
         return updates.with_values(values, updates.bound)
 
-    def replace_noisy(
+    def record_noise(
         self,
         defense: Defense,
         before: Updates | FloatArray,
@@ -147,8 +147,8 @@ class Recording(Probe):
             honest = getattr(defense, "honest_share", 0.0) * (learning.threat.secagg_threshold or 1)
             parts = max(int(honest * _ROUNDING), 1)
         for ue in [-1] if at_server else self.ues:
-            rows = _get_rows(before, ue, facts)
-            noise = _get_rows(after, ue, facts) - rows
+            rows = _get_rows_or_sums(before, ue, facts)
+            noise = _get_rows_or_sums(after, ue, facts) - rows
             # steps after shares of noise change what is in the sum
             for owner, grain, draw in self._open:
                 if owner == ue:
@@ -227,11 +227,11 @@ class Recording(Probe):
         states.update(kept)
         return replace(model, parameters=published)
 
-    def forget_round(self, number: int) -> None:
+    def forget_draws(self, number: int) -> None:
         self.draws = {key: draw for key, draw in self.draws.items() if key[1] != number}
 
 
-def _get_rows(updates: Updates | FloatArray, ue: int, facts: RoundContext) -> FloatArray:
+def _get_rows_or_sums(updates: Updates | FloatArray, ue: int, facts: RoundContext) -> FloatArray:
     """Rows (k, d) of a UE; of merged updates the sums (M, d), in units of one update."""
     if isinstance(updates, Updates):
         return updates.rows(np.flatnonzero(updates.ue == ue))
@@ -282,7 +282,7 @@ def compare_plays(
         if draw.bands > 1:  # one release, of C times what moves: so far
             past = [difference, *past][: draw.bands]
             worst = compute_banded_sensitivity(play.rounds, draw.bands, play.learning.separation)
-            difference = _correlate(past) / worst
+            difference = _apply_band(past) / worst
         size = np.linalg.norm(difference, axis=1)
         if release in moved:
             size = np.hypot(size, moved[release][1])
@@ -296,15 +296,15 @@ def compare_plays(
                 verdict = _judge_moved("losses", warnings)
             yield {**row, "moved": largest, "sensitivity": draw.sensitivity, "verdict": verdict}
     yield from compare_public_values(play.public, neighbour.public, ue, warnings)
-    yield from _tabulate_proofs([*moved.values()], ue, warnings, ledger)
+    yield from _compare_epsilon_with_ledger([*moved.values()], ue, warnings, ledger)
 
 
-def _correlate(past: list[FloatArray]) -> FloatArray:
+def _apply_band(past: list[FloatArray]) -> FloatArray:
     """Return the last row of C times rounds (k, d), newest first."""
     return np.tensordot(compute_coefficients(len(past)), np.stack(past), axes=1)
 
 
-def _tabulate_proofs(
+def _compare_epsilon_with_ledger(
     moved: list[tuple[Draw, FloatArray]], ue: int, warnings: Sequence[str], ledger: Ledger
 ) -> Iterator[Row]:
     """Rows on the epsilon that all draws of a view prove, and by how much (k,) they move, beside
@@ -404,7 +404,7 @@ def check_noise(play: Recording) -> Iterator[Row]:
         if draw.bands > 1:  # C times the noise of the rounds is white
             worst = compute_banded_sensitivity(play.rounds, draw.bands, play.learning.separation)
             past = [unit / worst, *past][: draw.bands]
-            unit = _correlate(past)
+            unit = _apply_band(past)
         parts = np.array_split(unit, 8, axis=1)[: unit.shape[1]]
         quietest = min(parts, key=np.linalg.norm)
         for part in (unit, quietest):

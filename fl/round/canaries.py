@@ -25,8 +25,6 @@ whose place the canary is, deviation of the receiver's noise, what a canary of n
 of 10 c adds, and the noise in all directions, of which every other has a canary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -37,10 +35,10 @@ from scipy.signal import lfilter
 from fl.privacy.banded import compute_coefficients
 from fl.privacy.ledger import tabulate_account
 from fl.privacy.lower_bounds import (
-    bound_by_clopper_pearson,
-    bound_by_f_dp,
-    bound_by_normal,
-    bound_by_one_run,
+    bound_epsilon_by_one_run,
+    bound_gaussian_epsilon_by_clopper_pearson,
+    bound_gaussian_epsilon_by_f_dp,
+    bound_gaussian_epsilon_by_normal,
 )
 from fl.round.learn import protect_updates
 from fl.round.learning import Learning
@@ -49,7 +47,7 @@ from fl.round.setup import Setup
 from fl.round.state import Phase, States, find_norm_bound
 from fl.round.uploads import Uploads
 from fl.types import DenseUpdates
-from netsim.columns import number_row, pick_evenly
+from netsim.columns import number_row, pick_even_indices
 from netsim.record import Row
 from netsim.units import FloatArray
 
@@ -59,10 +57,10 @@ _PLACES = (3, ""), (4, ", tenfold")  # columns of what is remembered, see above
 _CHANNELS = ("epsilon", ""), ("with_channel", ", channel")
 _PAIRS = {"replace": "plus-minus", "add-remove": "in-out"}
 _BOUNDS = {
-    "clopper-pearson": bound_by_clopper_pearson,
-    "normal": bound_by_normal,
-    "one-run": bound_by_one_run,
-    "f-dp": bound_by_f_dp,
+    "clopper-pearson": bound_gaussian_epsilon_by_clopper_pearson,
+    "normal": bound_gaussian_epsilon_by_normal,
+    "one-run": bound_epsilon_by_one_run,
+    "f-dp": bound_gaussian_epsilon_by_f_dp,
 }
 _CURVE = 8  # rounds at which both bounds are stated
 _ALIKE = 0.5  # correlation from which two noise vectors are one that is used twice
@@ -104,7 +102,7 @@ def record_canaries(phase: Phase, uploads: Uploads, sending: Sending, before: St
     rows = np.where(learnt.row[row] == row_ids, row, member)
     ue = learnt.ue[rows]
     canary = np.outer(np.isin(ue, canary_ue), np.eye(1, d))
-    directions = pick_evenly(d, n)
+    directions = pick_even_indices(d, n)
     channel = sending.planned
     if channel is not None:
         channel = channel.select(sending.of_row[rows])
@@ -156,7 +154,7 @@ def tabulate_canaries(
     if not len(played):
         return
     ue = table[0, 1]
-    for until in (*played[pick_evenly(len(played), _CURVE)], 0):
+    for until in (*played[pick_even_indices(len(played), _CURVE)], 0):
         last = until or np.inf
         is_before = spends["round"] <= last
         seen = table[table[:, 0] <= last]
@@ -165,10 +163,7 @@ def tabulate_canaries(
         account = [row for row in accounts if row["ue"] in (-1, ue)][-1]
         pair = _PAIRS.get(account["relation"], "in-zero")
         rate = learning.sampling_rate if pair == "in-out" else 1.0
-        if rate != 1:
-            names_of_bounds = ["one-run"]
-        else:
-            names_of_bounds = [*_BOUNDS][: 2 if until else 4]
+        names_of_bounds = ["one-run"] if rate != 1 else [*_BOUNDS][: 2 if until else 4]
         for (k, place), (column, channel), name in product(_PLACES, _CHANNELS, names_of_bounds):
             upper = account[column]
             if np.isnan(upper) or (channel and (until or not seen[:, 2].any())):

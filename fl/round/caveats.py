@@ -2,8 +2,6 @@
 study covers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from fl.data import SHARED_MODEL

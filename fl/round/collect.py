@@ -2,8 +2,6 @@
 a round.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -94,7 +92,7 @@ def collect_samples(
         conditions, states["availability"], rng
     )
     is_available = is_available & free
-    taken = setup.probe.replace_data(taken)
+    taken = setup.probe.swap_first_sample(taken)
     ready = taken.train.nonempty()
     ready = ready.select(is_available[ready.ue])
     sampled = sample_ues(ready, learning, of_run, streams.round, len(is_available))

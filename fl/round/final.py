@@ -2,15 +2,13 @@
 about its scores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import cast
 
 import numpy as np
 
-from fl.data.hold_out import find_blocks, find_new_places
+from fl.data.hold_out import find_blocks, is_in_new_block
 from fl.defenses.budgeted import AS_PRINTED
 from fl.leakage import leakage
 from fl.leakage.chance import find_named_peaks, tabulate_list_scores
@@ -33,7 +31,7 @@ from fl.round.learning import Learning
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import RoundState
 from fl.types import NEW_PLACE, HeldOut, Local, Metrics, Model, RoundContext
-from netsim.columns import pick_evenly
+from netsim.columns import pick_even_indices
 from netsim.notice import Notice
 from netsim.record import Row
 from netsim.units import BoolArray, FloatArray
@@ -114,7 +112,7 @@ def measure_references(setup: Setup, state: RoundState) -> Metrics:
         return {}
     if "signals" not in learning.learner.needs:
         return {}
-    is_new = find_new_places(held_out.model, held_out.x, reference.model, reference.x, block_m)
+    is_new = is_in_new_block(held_out.model, held_out.x, reference.model, reference.x, block_m)
     is_new &= np.isin(held_out.model, reference.model)
     block_of_sample = np.column_stack([held_out.model, find_blocks(held_out.x, block_m)])
     blocks = np.unique(block_of_sample[is_new], axis=0)
@@ -136,7 +134,7 @@ def measure_references(setup: Setup, state: RoundState) -> Metrics:
         kriged = reference.thin(references.kriging_samples, KRIGED)
         maps.append(("kriging", kriged, KRIGED, partial(_map_kriging, setup)))
     for name, samples, n_places, law in maps:
-        rows = pick_evenly(n_held_out, n_places)
+        rows = pick_even_indices(n_held_out, n_places)
         guess = np.full(n_held_out, np.nan)
         guess[rows] = predict_held_out(samples, held_out.select(rows), law)
         for part, is_scored in parts.items():
@@ -205,8 +203,7 @@ def _measure_network_rmse(setup: Setup, model: Model, held_out: HeldOut) -> floa
 
 
 def _measure_constant_rmse(reference: Reference, held_out: HeldOut) -> float:
-    guess = predict_held_out(reference, held_out, predict_constant)
-    return compute_rmse(guess, held_out.y)
+    return compute_rmse(predict_held_out(reference, held_out, predict_constant), held_out.y)
 
 
 def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]) -> None:
@@ -233,7 +230,7 @@ def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]
     town = {"participants": world.places, "aside": aside}
     if not any(map(len, listed_m.values())):
         return
-    floor_area = world.buildings.measure_floors()
+    floor_area = world.buildings.measure_middles_and_floor_areas()
     rows = tabulate_list_scores(listed_m, town, world.area, floor_area, settings)
     _write_rows(setup, "list_scores", rows)
 
@@ -243,7 +240,7 @@ def _write_hindsight(setup: Setup, state: RoundState, facts: RoundContext) -> No
     names = state.parts["names"]
     for attack in learning.attacks:
         for hindsight in attack.smooth_beliefs(state.parts[attack.word], facts):
-            belief = names.of_ues(hindsight)
+            belief = names.translate_belief(hindsight)
             whereabouts = state.whereabouts.select_round(belief.round)
             tables = tabulate_beliefs(learning.leakage, attack.label, belief, whereabouts)
             for table, columns in tables:

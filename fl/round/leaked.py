@@ -15,14 +15,12 @@ alone, and of the attack whose estimates the attacker tracks. How long a UE is k
 windows in which the answer succeeds.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import inf
 
 import numpy as np
 
-from fl.attacks.base import RevisedEstimates, recall
+from fl.attacks.base import RevisedEstimates, look_up_or_nan
 from fl.leakage import leakage
 from fl.leakage.linking import (
     Linking,
@@ -107,7 +105,7 @@ def measure_leakage(
     state.leakage, rows = leakage.compare_round(settings, state.leakage, compared_round, rng)
     beliefs = merges[-1].beliefs
     if beliefs or learning.threat.renames:
-        whereabouts = Whereabouts.from_measured(facts.round, measured.select(targeted))
+        whereabouts = Whereabouts.average_measured(facts.round, measured.select(targeted))
         state.whereabouts = state.whereabouts.plus(whereabouts)
         for label, belief in beliefs.items():
             tables += tabulate_beliefs(settings, label, belief, whereabouts, estimates[label])
@@ -188,7 +186,7 @@ def _find_plain_places(estimates: Estimates | None, ue: IntArray) -> FloatArray:
         return np.full((len(ue), 2), np.nan)
     rows = np.flatnonzero([kind == "plain" for kind in estimates.what])
     known_ue, first = np.unique(estimates.ue[rows], return_index=True)
-    return recall(known_ue, estimates.position_m[rows[first]], ue)
+    return look_up_or_nan(known_ue, estimates.position_m[rows[first]], ue)
 
 
 def _measure_distance_m(a_m: FloatArray, b_m: FloatArray) -> FloatArray:

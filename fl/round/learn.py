@@ -2,8 +2,6 @@
 learnt.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -55,7 +53,7 @@ def protect_updates(
         updates, states[word], spent = defense.protect(
             before, local, facts, states[word], streams.derive_rng(word)
         )
-        probe.replace_noisy(defense, before, updates, spent, facts, states[word])
+        probe.record_noise(defense, before, updates, spent, facts, states[word])
         if (
             not defense.adds_noise_only
         ):  # what changes noisy updates does so before the channel adds its noise

@@ -2,8 +2,6 @@
 values in place.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from fl.data import TakenData
@@ -16,15 +14,15 @@ from netsim.units import FloatArray
 class Probe:
     """The observer of a usual run, which sees nothing and changes nothing."""
 
-    def replace_data(self, taken: TakenData) -> TakenData:
-        """The data of a round, before any UE is asked."""
+    def swap_first_sample(self, taken: TakenData) -> TakenData:
+        """The data of a round before any UE is asked, of which an audit may swap a sample."""
         return taken
 
     def replace_updates(self, updates: Updates, norm: float | None) -> Updates:
         """Updates before the first defense; norm : the bound that defenses promise."""
         return updates
 
-    def replace_noisy(
+    def record_noise(
         self,
         defense: Defense,
         before: Updates | FloatArray,
@@ -55,7 +53,7 @@ class Probe:
         """
         return model
 
-    def forget_round(self, number: int) -> None:
+    def forget_draws(self, number: int) -> None:
         """A budget had no room for the round of this number, so that nothing of it is published."""
 
 

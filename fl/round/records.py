@@ -1,7 +1,5 @@
 """From a round's values to rows of the record tables, and to the figures that progress shows."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -51,8 +49,7 @@ def write_round(recorder: Recorder, world: World, learning: Learning, outcome: R
     before = outcome.before
     measured = collected.taken.measured
     for merge in merges:
-        uploads = merge.uploads
-        write_uploads(recorder, learning, number, before, measured, uploads, merge.phase)
+        write_uploads(recorder, learning, number, before, measured, merge.uploads, merge.phase)
         _write_attacks(recorder, number, merge)
     write_links(recorder, world, number, last.uploads)
     rows = [{**attacked, **row} for row in outcome.leakage]

@@ -2,8 +2,6 @@
 is received.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import inf
 
@@ -101,7 +99,7 @@ def prepare_uploads(
     los = np.full(n, np.nan)
     if threat.position_m is not None:
         antenna_m = antenna_links.distance_m[ue, 0]
-        if world.setting.radio.knows_sight:
+        if world.setting.radio.sight_is_modelled:
             los = antenna_links.los[ue, 0]
     uploads = replace(uploads, strength=strength[of_row], antenna_m=antenna_m, los=los)
     return uploads, replace(sending, at_antenna=antenna), spends

@@ -2,8 +2,6 @@
 to a new model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from math import inf
@@ -30,7 +28,7 @@ from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel
 from netsim.record import Row
 from netsim.units import IntArray
-from netsim.world.world import World, look_at
+from netsim.world.world import World, make_look
 
 _ROUNDING = 1e-12  # relative; a deadline may miss the end of a window by as much
 
@@ -61,7 +59,7 @@ class LearningServer:
               defenses; they observe rows                         fl.round.merge
         k     attack what the threat lets the attacker see        fl.round.attack
         l     pay: a round that exceeds the privacy budget is
-              forgotten, its attack too                           `_pay`, fl.privacy.ledger
+              forgotten, its attack too                           `_book_within_budget`
         m     publish, compare with the truth, and record         `_close`, fl.round.leaked, records
 
     In rounds the server waits for the updates of all whom it asked (or of as many as it needs, or
@@ -149,7 +147,7 @@ class LearningServer:
             if (
                 not self.policy.in_rounds
             ):  # l and m of what UEs did; h to m of updates: `_merge_when_enough`
-                if self._pay(spends, before):
+                if self._book_within_budget(spends, before):
                     self._fly(phase, uploads, sending, collected, spends)
                 return None
             # h  send, receive
@@ -166,7 +164,7 @@ class LearningServer:
             model = merges[-1].model
             asked_s = merges[-1].merged_s
         # l  pay: what costs too much is not published; m  publish, compare (and record: `serve`)
-        if self._pay(spends, before):
+        if self._book_within_budget(spends, before):
             return self._close(facts, collected, merges, spends)
         return None
 
@@ -189,7 +187,10 @@ class LearningServer:
 
     def find_end_s(self, number: int) -> float:
         """Time at which a window ends, the last one with the world."""
-        return min(self.world.clock.end_s(number, self.learning.round_s), self.world.duration_s)
+        return min(
+            self.world.clock.compute_round_end_s(number, self.learning.round_s),
+            self.world.duration_s,
+        )
 
     @property
     def last_window(self) -> int:
@@ -353,14 +354,14 @@ class LearningServer:
             ue, channel.energy_j, parts["availability"]
         )
 
-    def _pay(self, spends: list[AnySpend], before: RoundState) -> bool:
+    def _book_within_budget(self, spends: list[AnySpend], before: RoundState) -> bool:
         """Step l: book all noise that was drawn, whether or not packets arrive; False where that
         exceeds the budget.
         """
         paid = self.state.ledger.add(spends)
         budget = self.learning.privacy_budget
         if budget is not None and paid.exceeds(budget.epsilon, budget.delta):
-            self.setup.probe.forget_round(self.state.round)
+            self.setup.probe.forget_draws(self.state.round)
             self.state = replace(before, round=self.state.round, stopped=True)
             return False
         self.state.ledger = paid
@@ -447,10 +448,7 @@ class LearningServer:
         policy = self.policy
         if setup.air is None:
             return None
-        if setup.air.block_s is None:
-            look = None
-        else:
-            look = look_at(self.world, setup.power)
+        look = None if setup.air.block_s is None else make_look(self.world, setup.power)
         on_end: Callable[[EndedUploads], None] | None = self._merge_when_enough
         if policy.in_rounds:
             on_end = None if policy.waits_for is None else self._count_arrivals
@@ -564,7 +562,7 @@ class LearningServer:
         measured = state.flight.select_measured(uploads.ue)
         collected = Collected(TakenData(measured, uploads.local, HeldOut.none()), uploads.local)
         result = self._merge_and_attack(phase, uploads, (self.now_s, self.now_s))
-        if not self._pay(result.spends, before):
+        if not self._book_within_budget(result.spends, before):
             self._write_lost(uploads)
             return
         state.flight = state.flight.drop_ues(uploads.ue)

@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from fl.attacks.base import View, recall
+from fl.attacks.base import View, look_up_or_nan
 from fl.data import TakenData
 from fl.defenses import Standing
 from fl.leakage.linking import Linking
@@ -164,7 +164,7 @@ class Merge:
         """
         if not self.at_arrival:
             return np.full(len(ue), self.attacked_s)
-        came_s = recall(self.uploads.row, self.uploads.arrived_s, number_row(ue, model))
+        came_s = look_up_or_nan(self.uploads.row, self.uploads.arrived_s, number_row(ue, model))
         return np.where(np.isfinite(came_s), came_s, self.attacked_s)
 
 

@@ -2,8 +2,6 @@
 columns of a table.
 """
 
-from __future__ import annotations
-
 import tomllib
 from importlib import resources
 from typing import Any

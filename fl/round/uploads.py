@@ -219,10 +219,7 @@ def _join(before: _Rows | None, added: _Rows) -> _Rows:
 
 
 def _drop_rows(rows: _Rows | None, ue: IntArray) -> _Rows | None:
-    if rows is None:
-        is_kept = np.zeros(0, dtype=bool)
-    else:
-        is_kept = ~np.isin(rows.ue, ue)
+    is_kept = np.zeros(0, dtype=bool) if rows is None else ~np.isin(rows.ue, ue)
     if rows is not None and is_kept.any():
         return rows.select(is_kept)
     return None

@@ -173,8 +173,7 @@ def _build_axis_matrices(grid: PlaceGrid, sigma_m: float) -> list[FloatArray]:
     """
     width_m, height_m = grid.cell_m
     y = _build_axis_matrix(grid.ny, height_m, sigma_m)
-    x = _build_axis_matrix(grid.nx, width_m, sigma_m)
-    return [y, x]
+    return [y, _build_axis_matrix(grid.nx, width_m, sigma_m)]
 
 
 def _build_axis_matrix(n: int, side_m: float, sigma_m: float) -> FloatArray:
@@ -183,8 +182,7 @@ def _build_axis_matrix(n: int, side_m: float, sigma_m: float) -> FloatArray:
     away = np.abs(number[:, None] - number)
     sigma = sigma_m / side_m
     upper = ndtr((0.5 - away) / sigma)
-    lower = ndtr((-0.5 - away) / sigma)
-    mass = upper - lower
+    mass = upper - ndtr((-0.5 - away) / sigma)
     return mass / mass.sum(axis=1, keepdims=True)
 
 
@@ -291,8 +289,7 @@ class Habits(Columns):
         """Motion in a round of a class of hours; prior (1, ny, nx) of jumps."""
         if not self.has_places:
             return RoundOfMotion(self.weight, prior)
-        beliefs = self.beliefs[:, _find_part_of_day(hour_class)]
-        part = _average_or_prior(beliefs, prior)
+        part = _average_or_prior(self.beliefs[:, _find_part_of_day(hour_class)], prior)
         overall = _average_or_prior(self.beliefs.sum(axis=1), prior)
         mixed = np.float32(_PART) * part + np.float32(_ALL) * overall
         mixed += np.float32(1 - _PART - _ALL) * prior
@@ -377,11 +374,11 @@ class LooksAtGroup:
     classes: list[list[int]]
     motions: dict[int, RoundOfMotion]
 
-    def compute_likelihood(self, look: int) -> Maps:
+    def compute_likelihood_ratio(self, look: int) -> Maps:
         """e (n_ue, ny, nx) of a look."""
         n_ue = len(self.first)
         rows = slice(look * n_ue, (look + 1) * n_ue)
-        return self.emission.select(rows).to_maps()
+        return self.emission.select(rows).multiply_out()
 
 
 @dataclass(frozen=True)
@@ -419,7 +416,7 @@ class Chain:
         for rows in _group_ues(len(p), len(self.grid), 1):
             belief = p[rows]
             group = habits.select(rows)
-            e = emission.select(rows).to_maps()
+            e = emission.select(rows).multiply_out()
             target = e if len(classes) == 1 else None
             for hour_class in classes:
                 motion = group.compute_motion(hour_class, self.prior)
@@ -445,8 +442,7 @@ class Chain:
                 places = group.copy_unlearnt()
                 self._pass_both_ways(looks, places)
                 learnt = replace(group, beliefs=places.beliefs)
-                motions = self._compute_motions(looks.classes, learnt)
-                looks = replace(looks, motions=motions)
+                looks = replace(looks, motions=self._compute_motions(looks.classes, learnt))
             yield number[rows], self._pass_both_ways(looks, None)
 
     def learn_habits(
@@ -466,7 +462,7 @@ class Chain:
     def _collect_looks(self, history: History, ue: IntArray, habits: Habits) -> LooksAtGroup:
         """All looks at UEs (n,) ascending that move by these habits."""
         z_m, first = history.select_estimates(ue)
-        models = ErrorModel.stack_models(history.looks.errors).remove_bias()
+        models = ErrorModel.stack_models(history.looks.errors).remove_persistent_error()
         look = np.repeat(np.arange(len(history)), len(ue))
         of_look = models.select(look)
         classes = [history.classify_steps(look, self.round_s) for look in range(len(history))]
@@ -497,7 +493,7 @@ class Chain:
                 new.add_belief(classes[-1], np.where(is_followed, p[t], np.float32(0.0)))
             if t == 0:
                 break
-            v = v * looks.compute_likelihood(t)
+            v = v * looks.compute_likelihood_ratio(t)
             before = p[t - 1] if new is not None and len(classes) == 1 else None
             was_followed = (looks.first < t)[:, None]
             for hour_class in reversed(classes):
@@ -516,7 +512,7 @@ class Chain:
             for hour_class in classes:
                 belief, _ = self.motion.move_forward(belief, looks.motions[hour_class])
             belief[looks.first >= t] = self.prior
-            likelihood = looks.compute_likelihood(t)
+            likelihood = looks.compute_likelihood_ratio(t)
             belief = normalise_maps(np.multiply(belief, likelihood, out=p[t]))
         return p
 
@@ -526,5 +522,4 @@ def _group_ues(n_ue: int, places: int, looks: int) -> list[slice]:
     cache.
     """
     n_numbers = _NUMBERS // max(looks, 1)
-    size = max(min(_AT_ONCE, n_numbers) // places, 1)
-    return split_blocks(n_ue, size)
+    return split_blocks(n_ue, max(min(_AT_ONCE, n_numbers) // places, 1))

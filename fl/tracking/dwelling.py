@@ -61,7 +61,7 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
 from fl.types import RoundContext
 from netsim.clock import DAY_S, WEEK_S
-from netsim.columns import Columns, frozen, no_places, pick_evenly, split_blocks
+from netsim.columns import Columns, frozen, no_places, pick_even_indices, split_blocks
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 _HOUR_S = 3600.0
@@ -235,7 +235,9 @@ class Residences(Columns):
             rounds=np.where(over, 0, self.rounds),
         )
 
-    def estimate_homes(self, shares: Shares, grid: PlaceGrid, bias_m: float) -> tuple[Maps, Maps]:
+    def estimate_homes(
+        self, shares: Shares, grid: PlaceGrid, bias_std_m: float
+    ) -> tuple[Maps, Maps]:
         """Probabilities (k, G) of homes as estimates show them, and of true homes, which are 0
         before the first night.
 
@@ -243,11 +245,11 @@ class Residences(Columns):
         """
         closed = self.close_periods(shares, self.night)
         prior = build_even_prior(len(grid))
-        seen, home = compute_home_posterior(closed.home, prior, grid, bias_m)
+        seen, home = compute_home_posterior(closed.home, prior, grid, bias_std_m)
         return seen, home * (closed.nights > 0)[:, None]
 
     def estimate_workplaces(
-        self, seen: Maps, shares: Shares, grid: PlaceGrid, bias_m: float, hit_radius_m: float
+        self, seen: Maps, shares: Shares, grid: PlaceGrid, bias_std_m: float, hit_radius_m: float
     ) -> Maps:
         """Probabilities (k, G) of workplaces, of homes as estimates show them (k, G).
 
@@ -258,7 +260,7 @@ class Residences(Columns):
         apart = compute_disc_masses(seen, grid, _APART * hit_radius_m)
         prior = build_even_prior(len(grid))
         work = compute_work_posterior(
-            closed.work, closed.none, apart, shares.employed, prior, grid, bias_m
+            closed.work, closed.none, apart, shares.employed, prior, grid, bias_std_m
         )
         has_both = (closed.days > 0) & (closed.nights > 0)
         return work * has_both[:, None]
@@ -277,7 +279,7 @@ def build_even_prior(places: int) -> Maps:
 
 def compute_log_evidence(z_m: FloatArray, errors: ErrorModel, grid: PlaceGrid) -> Maps:
     """log A e (n, G) of the estimates (n, R, 2) of one round; 0 of a UE of whom nothing is said."""
-    e = errors.remove_bias().compute_likelihood(z_m, grid)
+    e = errors.remove_persistent_error().compute_likelihood_ratio(z_m, grid)
     return np.log(e, out=e)
 
 
@@ -307,14 +309,14 @@ def compute_log_away(stay: float, log_e: Maps, home: Maps, prior: Maps) -> Float
 
 
 def compute_home_posterior(
-    log_p: Maps, prior: Maps, grid: PlaceGrid, bias_m: float
+    log_p: Maps, prior: Maps, grid: PlaceGrid, bias_std_m: float
 ) -> tuple[Maps, Maps]:
     """p(h | nights) (n, G) as estimates show it, and of the true home: of sums of log p(z_d | h)
     (n, G).
     """
     with np.errstate(divide="ignore"):
         seen = _normalise_logs(log_p + np.log(prior))
-    return seen, _normalise(blur_maps(seen, grid, bias_m))
+    return seen, _normalise(blur_maps(seen, grid, bias_std_m))
 
 
 def compute_work_posterior(
@@ -324,7 +326,7 @@ def compute_work_posterior(
     employed: float,
     prior: Maps,
     grid: PlaceGrid,
-    bias_m: float,
+    bias_std_m: float,
 ) -> Maps:
     """p(w) (n, G) of the true workplace; what is left to 1 is the probability that there is none
     away from home.
@@ -343,7 +345,7 @@ def compute_work_posterior(
     odds = np.log(employed) + log_mean - np.log1p(-employed) - log_none
     works = np.exp(-np.logaddexp(0.0, -odds))
     probability = np.where(far, works, 0.0)
-    place = blur_maps(_normalise_logs(log_work), grid, bias_m)
+    place = blur_maps(_normalise_logs(log_work), grid, bias_std_m)
     return _normalise(place) * probability[:, None].astype(np.float32)
 
 
@@ -442,7 +444,7 @@ class EstimatesOfUe:
         unexplained.
         """
         left = right * np.maximum(1.0 - fitted.responsibility.sum(axis=1), 0.0)
-        seeds = pick_evenly(len(left), _MOST_SEEDS)
+        seeds = pick_even_indices(len(left), _MOST_SEEDS)
         density = left @ self.compute_density(self.z_m[seeds])
         return self.z_m[seeds[np.argmax(density)]]
 

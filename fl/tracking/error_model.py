@@ -36,8 +36,8 @@ class Emission(Columns):
     fx: Float32Array
     floor: Float32Array
 
-    def to_maps(self) -> Float32Array:
-        """e (n, ny, nx)."""
+    def multiply_out(self) -> Float32Array:
+        """Return e (n, ny, nx) from its factors."""
         e = self.fy[:, 0, :, None] * self.fx[:, 0, None, :]
         for rank in range(1, self.fy.shape[1]):
             e += self.fy[:, rank, :, None] * self.fx[:, rank, None, :]
@@ -64,9 +64,9 @@ class ErrorModel(Columns):
     offset_m: FloatArray = field(default_factory=lambda: np.zeros((1, 2)))
 
     @classmethod
-    def from_sigma(cls, sigma_m: float, outlier: float, bias_m: float = 0.0) -> ErrorModel:
+    def from_sigma(cls, sigma_m: float, outlier: float, bias_std_m: float = 0.0) -> ErrorModel:
         """Error model of an attack that names one place."""
-        return cls(np.ones(1), np.array([sigma_m]), outlier, bias_m)
+        return cls(np.ones(1), np.array([sigma_m]), outlier, bias_std_m)
 
     @classmethod
     def stack_models(cls, models: list[ErrorModel]) -> ErrorModel:
@@ -75,11 +75,11 @@ class ErrorModel(Columns):
         columns: Any = map(np.array, zip(*rows, strict=True))
         return cls(*columns)
 
-    def pad_ranks(self, ranks: int) -> ErrorModel:
+    def pad_ranks(self, min_ranks: int) -> ErrorModel:
         """The same for estimates of at least this number of ranks, of which further ones have no
         share.
         """
-        padding = (0, max(ranks - len(self.share), 0))
+        padding = (0, max(min_ranks - len(self.share), 0))
         n_ranks = len(self.share) + padding[1]
         return replace(
             self,
@@ -90,18 +90,18 @@ class ErrorModel(Columns):
         )
 
     @property
-    def precision(self) -> FloatArray:
+    def mean_precision_per_m2(self) -> FloatArray:
         """Precision of an estimate per axis: the mean of gain^2 / sigma^2 over ranks, 1 / m^2."""
         precision = (self.share * (self.gain / self.sigma_m) ** 2).sum(axis=-1)
         return (1.0 - self.outlier) * precision
 
     @property
-    def names_places(self) -> bool:
+    def has_unit_gain(self) -> bool:
         """Whether estimates are places as they stand: they move by about a metre per metre."""
         return abs(float((self.share * self.gain).sum()) - 1.0) < _SAME_GAIN
 
-    def remove_bias(self) -> ErrorModel:
-        """The part that differs from round to round: at least a hundredth of sigma^2."""
+    def remove_persistent_error(self) -> ErrorModel:
+        """Return the model without its persistent part: sigma^2 becomes less, by 99 % at most."""
         bias_m = self.gain * np.asarray(self.bias_m)[..., None]
         variance_m2 = self.sigma_m**2 - bias_m**2
         sigma_m = np.sqrt(np.maximum(variance_m2, 0.01 * self.sigma_m**2))
@@ -121,7 +121,7 @@ class ErrorModel(Columns):
         share = np.divide(share, total, out=np.zeros_like(share), where=total > 0)
         return Truths(place_m, self.sigma_m[..., :ranks] / gain, share, gain)
 
-    def infer_points_m(self, z_m: FloatArray) -> FloatArray:
+    def rank_truths_m(self, z_m: FloatArray) -> FloatArray:
         """The truths (n, R, 2) that estimates z_m (n, R, 2) mean, the most exact ranks first; ranks
         of no share are left out.
         """
@@ -136,25 +136,25 @@ class ErrorModel(Columns):
         """
         ranks = max(np.isfinite(z_m).all(axis=2).any(axis=0).sum(), 1)
         truths = self.infer_truths(z_m[:, :ranks])
-        named = truths.share > 0
+        is_named = truths.share > 0
         low_x_m, low_y_m = grid.area.low_m
         width_m, height_m = grid.cell_m
         x_m = low_x_m + width_m * np.arange(grid.nx + 1)
         y_m = low_y_m + height_m * np.arange(grid.ny + 1)
-        x = _integrate_cells(x_m, truths.place_m[..., 0], truths.sigma_m, named)
-        y = _integrate_cells(y_m, truths.place_m[..., 1], truths.sigma_m, named)
+        x = _integrate_cells(x_m, truths.place_m[..., 0], truths.sigma_m, is_named)
+        y = _integrate_cells(y_m, truths.place_m[..., 1], truths.sigma_m, is_named)
         outlier = np.broadcast_to(self.outlier, len(z_m))
         cells = np.prod(grid.area.side_m) / np.prod(grid.cell_m)
         density = (1.0 - outlier[:, None]) * truths.share / truths.gain**2 * cells
-        floor = np.where(named.any(axis=1), outlier, 1.0)
+        floor = np.where(is_named.any(axis=1), outlier, 1.0)
         fx = (x * density[..., None]).astype(np.float32)
         return Emission(y.astype(np.float32), fx, floor.astype(np.float32))
 
-    def compute_likelihood(self, z_m: FloatArray, grid: PlaceGrid) -> Float32Array:
+    def compute_likelihood_ratio(self, z_m: FloatArray, grid: PlaceGrid) -> Float32Array:
         """A e (n, G) of estimates z_m (n, R, 2): relative to 1 / A, the density of an estimate that
         says nothing.
         """
-        return self.compute_emission(z_m, grid).to_maps().reshape(len(z_m), len(grid))
+        return self.compute_emission(z_m, grid).multiply_out().reshape(len(z_m), len(grid))
 
 
 @frozen
@@ -171,12 +171,12 @@ class Truths:
 
 
 def _integrate_cells(
-    edge_m: FloatArray, at_m: FloatArray, sigma_m: FloatArray, named: BoolArray
+    edge_m: FloatArray, at_m: FloatArray, sigma_m: FloatArray, is_named: BoolArray
 ) -> FloatArray:
     """Mass (n, R, cells) in each cell between edges of Gaussians around at_m (n, R); 0 where
     nothing was named.
     """
-    mean_m = np.where(named, at_m, 0.0)[..., None]
+    mean_m = np.where(is_named, at_m, 0.0)[..., None]
     std_m = np.broadcast_to(sigma_m, at_m.shape)[..., None]
     away = (edge_m - mean_m) / std_m
     tail = ndtr(
@@ -185,4 +185,4 @@ def _integrate_cells(
     around = (away[..., :-1] <= 0) & (away[..., 1:] > 0)
     inner = 1.0 - tail[..., :-1] - tail[..., 1:]
     mass = np.where(around, inner, np.abs(np.diff(tail)))
-    return np.where(named[..., None], mass, 0.0)
+    return np.where(is_named[..., None], mass, 0.0)

@@ -20,7 +20,7 @@ import numpy as np
 
 from fl.tracking.error_model import ErrorModel
 from fl.types import RoundContext
-from netsim.clock import DAY_S, WEEK_S, compute_slack_s
+from netsim.clock import DAY_S, WEEK_S, compute_rounding_s
 from netsim.columns import Columns, frozen, no_floats, no_ints, replace_values
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -89,12 +89,14 @@ class History:
         """What was estimated at the last look."""
         return self.named.select(self.named.look == len(self) - 1)
 
-    def estimate_bias_m(self) -> float:
+    def estimate_persistent_std_m(self) -> float:
         """The part of errors that persists, in what all looks tell together: those count most that
         tell most.
         """
         models = ErrorModel.stack_models(self.looks.errors)
-        return float(np.sqrt(np.average(np.square(models.bias_m), weights=models.precision)))
+        return float(
+            np.sqrt(np.average(np.square(models.bias_m), weights=models.mean_precision_per_m2))
+        )
 
     def count_steps(self, look: int, round_s: float) -> int:
         """Rounds that have passed since the look before: 0 for two looks at one instant."""
@@ -141,7 +143,7 @@ class History:
         """The last look by the end of a round."""
         return int(np.searchsorted(self.looks.round, round_, "right")) - 1
 
-    def find_errors(self, round_: int) -> ErrorModel:
+    def select_error_model(self, round_: int) -> ErrorModel:
         """Errors of estimates at the last look by the end of a round."""
         return self.looks.errors[self._find_last_look(round_)]
 
@@ -149,7 +151,7 @@ class History:
         """Where estimates in the last look of a round put senders (k,): (k, R, 2), NaN where there
         are none; alone : as the first of them stands, NaN where estimates are no places.
         """
-        errors = self.find_errors(round_)
+        errors = self.select_error_model(round_)
         named = self.named.select(self.named.look == self._find_last_look(round_))
         shape = (len(sender), *self.named.z_m.shape[1:])
         points = np.full(shape, np.nan)
@@ -159,8 +161,8 @@ class History:
         if alone:
             points_m = named.z_m[matched, :1]
         else:
-            points_m = errors.infer_points_m(named.z_m[matched])
-        if errors.names_places or not alone:
+            points_m = errors.rank_truths_m(named.z_m[matched])
+        if errors.has_unit_gain or not alone:
             points[rows, : points_m.shape[1]] = points_m
         return points
 
@@ -231,7 +233,7 @@ class Lifetimes(Columns):
         if np.isfinite(facts.round_s):
             least_s = MIN_SILENT_ROUNDS * facts.round_s
         most_s = float(heard.silent_s.max(initial=least_s))
-        is_silent = time_s - heard.last_s > most_s + compute_slack_s(most_s, time_s)
+        is_silent = time_s - heard.last_s > most_s + compute_rounding_s(most_s, time_s)
         over = heard.is_alive & is_silent
         return replace(heard, gone=np.where(over, facts.round, heard.gone))
 

@@ -36,7 +36,7 @@ from fl.tracking.error_model import ErrorModel, Truths
 from fl.tracking.fingerprint import Clues, KeptTracks, Prints
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import RoundContext
-from netsim.clock import compute_slack_s
+from netsim.clock import compute_rounding_s
 from netsim.columns import Columns, frozen, no_ints, split_blocks
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
@@ -199,7 +199,7 @@ def update_tracks(
     return predicted.mean_m + mean, var_m2, weight.sum(axis=1)
 
 
-def assign_names(cost: FloatArray, birth: float, miss: float) -> IntArray:
+def assign_tracks_to_names(cost: FloatArray, birth: float, miss: float) -> IntArray:
     """The track (k,) of each name in the assignment of least cost, -1 for a new one; cost (m,
     k).
     """
@@ -250,7 +250,7 @@ def identify_senders(odds: FloatArray, order: IntArray) -> tuple[IntArray, Float
 
     order (n,) : in which people are looked at; it decides between people who are equally likely.
     """
-    chosen = assign_names(-odds[:, order].T, 0.0, 0.0)
+    chosen = assign_tracks_to_names(-odds[:, order].T, 0.0, 0.0)
     person = np.where(chosen >= 0, np.append(order, NO_PERSON)[chosen], NO_PERSON)
     p = _apply_softmax(np.column_stack([odds, np.zeros(len(odds))]))  # no person is last
     return person, p[np.arange(len(p)), person], compute_entropies_bits(p)
@@ -325,7 +325,7 @@ class Book:
     def drop_old_tracks(self, now_s: float, round_s: float) -> Book:
         """Without tracks that nothing has belonged to for an hour, and for six rounds at least."""
         most_s = max(_LEAST_S, _LEAST_ROUNDS * round_s)
-        old = now_s - self.tracks.seen_s > most_s + compute_slack_s(most_s, now_s)
+        old = now_s - self.tracks.seen_s > most_s + compute_rounding_s(most_s, now_s)
         return replace(self, tracks=self.tracks.select(~old))
 
     def add_tracks(self, number: IntArray) -> Book:
@@ -388,7 +388,7 @@ class Linker:
         is_open = (book.tracks.round != self.facts.round) & self.renames
         open_ = np.setdiff1d(np.flatnonzero(is_open), row[known_rows])
         cost, birth, miss = self._compute_costs(book, open_, clues.select(new))
-        chosen = assign_names(cost, birth, miss)
+        chosen = assign_tracks_to_names(cost, birth, miss)
         got = chosen >= 0
         entropy = np.where(row < 0, np.nan, 0.0)
         entropies = compute_entropies_bits(_apply_softmax(-cost))

@@ -93,10 +93,7 @@ class Periodic(Pseudonyms):
     example = {"kind": "every", "period_s": 900}
 
     def number_periods(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
-        if self.stagger:
-            shift = rng.uniform("stagger", ue)
-        else:
-            shift = np.zeros(len(ue))
+        shift = rng.uniform("stagger", ue) if self.stagger else np.zeros(len(ue))
         return np.ceil(asked_s / self.period_s + shift - _ROUNDING).astype(int) - 1
 
     def lasts_until_s(self, asked_s: float) -> float:
@@ -163,10 +160,7 @@ class Names:
         left out.
         """
         rows = np.flatnonzero(self.name_of_ue[self.owner[estimates.ue]] == estimates.ue)
-        if len(rows) == len(estimates.ue):
-            current = estimates
-        else:
-            current = estimates.select(rows)
+        current = estimates if len(rows) == len(estimates.ue) else estimates.select(rows)
         return replace(current, ue=self.owner[current.ue])
 
 

@@ -61,7 +61,7 @@ class Buildings:
             for shape in map(orient, self.footprint)
         )
 
-    def measure_floors(self) -> FloatArray:
+    def measure_middles_and_floor_areas(self) -> FloatArray:
         """Middle (x, y) and floor area in m2 of every building (n, 3)."""
         import shapely
 
@@ -73,19 +73,21 @@ class Buildings:
         """Which points (n, 2) are indoors; (n,)."""
         indoors = np.zeros(len(position_m), dtype=bool)
         for rows in split_blocks(len(position_m), _TABLE):
-            indoors[rows][self._find_buildings_over(position_m[rows])[0]] = True
+            indoors[rows][self._pair_points_with_buildings(position_m[rows])[0]] = True
         return indoors
 
-    def find_height_m(self, position_m: FloatArray, passed: IntArray | None = None) -> FloatArray:
+    def find_height_m(
+        self, position_m: FloatArray, ignored_building: IntArray | None = None
+    ) -> FloatArray:
         """Height of the tallest building over each point (n, 2), 0 outdoors; (n,).
 
-        passed (n,) is a building whose house does not count for each point, -1 for none.
+        ignored_building (n,) is a building whose house does not count for each point, -1 for none.
         """
         height_m = np.zeros(len(position_m))
-        point, building = self._find_buildings_over(position_m)
+        point, building = self._pair_points_with_buildings(position_m)
         counted_m = self.height_m[building]
-        if passed is not None:
-            is_other = self._is_other_house(building, passed[point])
+        if ignored_building is not None:
+            is_other = self._is_other_house(building, ignored_building[point])
             counted_m = np.where(is_other, counted_m, 0.0)
         np.maximum.at(height_m, point, counted_m)
         return height_m
@@ -101,18 +103,18 @@ class Buildings:
             min over s in I of z(s) < h,    I the parts of the link inside the footprint
 
         Both directions of a link give the same result, bit for bit. An absent UE (NaN) has no line
-        of sight. own (n,) is a building whose house does not block the links of each UE, -1 for
-        none.
+        of sight. own_building (n,) is a building whose house does not block the links of each UE,
+        -1 for none.
         """
         shape = len(ue_m), len(bs_m)
         ue, bs = (index.ravel() for index in np.indices(shape))
         a_m, b_m = _order_ends(ue_m[ue], bs_m[bs])
         present = np.isfinite(a_m + b_m).all(axis=1)
         if own_building is None:
-            passed = np.full(len(ue), -1)
+            ignored_building = np.full(len(ue), -1)
         else:
-            passed = own_building[ue]
-        return (present & ~self._is_blocked(a_m, b_m, passed)).reshape(shape)
+            ignored_building = own_building[ue]
+        return (present & ~self._is_blocked(a_m, b_m, ignored_building)).reshape(shape)
 
     def has_clear_path(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
         """Which straight paths on the ground from a_m (n, 2) to b_m (n, 2) avoid all buildings;
@@ -120,9 +122,11 @@ class Buildings:
         """
         if not len(self):
             return np.ones(len(a_m), dtype=bool)
-        return np.isinf(self.find_first_wall(a_m, b_m)[0])
+        return np.isinf(self.find_wall_distance_and_direction(a_m, b_m)[0])
 
-    def find_first_wall(self, a_m: FloatArray, b_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def find_wall_distance_and_direction(
+        self, a_m: FloatArray, b_m: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         """Distance at which each path from a_m to b_m (n, 2) first enters a building, and the
         direction of that wall.
 
@@ -160,10 +164,12 @@ class Buildings:
             "buildings, or around them (margin_m of footprints)"
         )
 
-    def _is_blocked(self, a_m: FloatArray, b_m: FloatArray, passed: IntArray) -> BoolArray:
+    def _is_blocked(
+        self, a_m: FloatArray, b_m: FloatArray, ignored_building: IntArray
+    ) -> BoolArray:
         """Which links between points (k, 3), in the order of `_order_ends`, are blocked; (k,).
 
-        passed (k,) is a building whose house does not block each link, -1 for none.
+        ignored_building (k,) is a building whose house does not block each link, -1 for none.
         """
         blocked = np.zeros(len(a_m), dtype=bool)
         if not len(self):
@@ -174,22 +180,22 @@ class Buildings:
             share = np.stack([part.from_m, part.until_m]) / lines.length_m[part.line]
             min_height_m = (low_m + (high_m - low_m) * share).min(axis=0)
             lower = min_height_m < self.height_m[part.building]
-            lower &= self._is_other_house(part.building, passed[part.line])
+            lower &= self._is_other_house(part.building, ignored_building[part.line])
             blocked[part.line[lower]] = True
         upright = np.flatnonzero(lines.length_m <= TOUCH_M)
-        roof_m = self.find_height_m(a_m[upright, :2], passed[upright])
+        roof_m = self.find_height_m(a_m[upright, :2], ignored_building[upright])
         blocked[upright] = lines.ends_m[upright].min(axis=1) < roof_m
         return blocked
 
-    def _is_other_house(self, building: IntArray, passed: IntArray) -> BoolArray:
+    def _is_other_house(self, building: IntArray, ignored_building: IntArray) -> BoolArray:
         """Which buildings (k,) are not of the house of another one (k,), -1 for none."""
         if self.house is None:
             house = np.arange(len(self))
         else:
             house = self.house
-        return (passed < 0) | (house[building] != house[passed])
+        return (ignored_building < 0) | (house[building] != house[ignored_building])
 
-    def _find_buildings_over(self, position_m: FloatArray) -> tuple[IntArray, IntArray]:
+    def _pair_points_with_buildings(self, position_m: FloatArray) -> tuple[IntArray, IntArray]:
         """Every pair of a point and a building over it."""
         present = np.flatnonzero(np.isfinite(position_m).all(axis=1))
         if not (len(self) and present.size):
@@ -251,10 +257,7 @@ class Walls:
         ring, owner = shapely.get_rings(footprint, return_index=True)
         vertex_m, row = shapely.get_coordinates(ring, return_index=True)
         low_m, high_m = np.split(shapely.bounds(footprint).reshape(-1, 4), 2, axis=1)
-        if len(low_m):
-            origin_m = low_m.min(axis=0)
-        else:
-            origin_m = np.zeros(2)
+        origin_m = low_m.min(axis=0) if len(low_m) else np.zeros(2)
         last = np.append(row[1:] != row[:-1], True)[: len(row)]
         first = np.searchsorted(owner[row], np.arange(len(footprint) + 1))
         middle_m = (low_m + high_m) / 2
@@ -382,10 +385,7 @@ def _find_inside(lines: Lines, walls: Walls, line: IntArray, building: IntArray)
     inside = np.flatnonzero(is_left_inside & (np.cumsum(right[met]) & 1))
     inside_line = line[pair[met[inside]]]
     from_m = np.maximum(at_m[inside], 0.0)
-    if len(inside):
-        until_m = np.minimum(at_m[inside + 1], lines.length_m[inside_line])
-    else:
-        until_m = from_m
+    until_m = np.minimum(at_m[inside + 1], lines.length_m[inside_line]) if len(inside) else from_m
     is_long = until_m - from_m > TOUCH_M
     row = met[inside[is_long]]
     inside_building = building[pair[row]]

@@ -234,10 +234,7 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
         )
     height_m, notices = _read_heights(part, features, feature)
     corner, owner = shapely.get_coordinates(shape, return_index=True)
-    if part.crs == "auto" and features.crs:
-        crs = features.crs
-    else:
-        crs = part.crs
+    crs = features.crs if part.crs == "auto" and features.crs else part.crs
     corner_m, origin_deg = project_corners(file, corner, feature[owner], crs, part.origin_deg)
     footprint, polygon = _repair_polygons(
         part, features, shapely.set_coordinates(shape, corner_m), feature
@@ -264,10 +261,7 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
 def _read_word(tags: Mapping[str, object], key: str) -> str:
     """The value of a tag in small letters, yes for true; empty where it has none, or says no."""
     value = tags.get(key)
-    if is_absent(value):
-        word = ""
-    else:
-        word = str(value).strip().lower()
+    word = "" if is_absent(value) else str(value).strip().lower()
     return {"no": "", "false": "", "0": "", "true": "yes"}.get(word, word)
 
 
@@ -369,10 +363,7 @@ def _read_heights(
                 text = f"{value} m"  # levels have no unit
             number: Any = parse_metres(text) if isinstance(value, str) else value
             is_number = isinstance(number, int | float) and number is not True
-            if is_number:
-                found_m = number * unit_m
-            else:
-                found_m = np.nan
+            found_m = number * unit_m if is_number else np.nan
             if unit_m == 1.0 and number is not None and not found_m <= _HIGHEST_M:
                 features.refuse(
                     i,
@@ -402,10 +393,7 @@ def _read_heights(
             "give one in m, or set default_height_m",
         )
     height_m[unknown] = part.default_height_m
-    if unread:
-        example = shorten_value(next(iter(unread.values()))[1])
-    else:
-        example = ""
+    example = shorten_value(next(iter(unread.values()))[1]) if unread else ""
     counts = (
         (by_levels, f"by their levels of {STOREY_M:g} m"),
         (unknown.size, "by default_height_m"),

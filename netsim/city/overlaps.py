@@ -11,8 +11,6 @@ A shape that begins above the ground counts as solid where half of it lies over 
 there, as the top of a tower does. Else there is open ground below, and it is left out.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from netsim.columns import frozen

@@ -178,10 +178,7 @@ def plan_town(area: Area, rng: Rng) -> TownPlan:
     roads = Roads.join(
         [_cut_at_river(roads.select(is_kept), river, axis), Roads.from_lines(banks, _RESIDENTIAL)]
     )
-    if park is None:
-        closed = [river]
-    else:
-        closed = [river, park]
+    closed = [river] if park is None else [river, park]
     return TownPlan(*_add_side_streets(roads, closed, area, rng), river, park)
 
 

@@ -162,7 +162,7 @@ def assign_places(points: Points, ue: IntArray, area: Area, key: str) -> FloatAr
     return at_m[ue % len(points)]
 
 
-def draw_column(unit: FloatArray, weight: FloatArray | BoolArray) -> IntArray:
+def draw_column_index(unit: FloatArray, weight: FloatArray | BoolArray) -> IntArray:
     """A column (n,) with probability in proportion to weight (n, k) >= 0, k > 0; -1 for a row of
     zeros.
     """

@@ -138,22 +138,10 @@ class Commuter(Mobility):
         rng = ground.streams.derive_rng("mobility.commuter")
         area = ground.area
         key = "world.ues.mobility."
-        if self.home_m is None:
-            home = None
-        else:
-            home = assign_places(self.home_m, ue, area, f"{key}home_m")
-        if self.work_m is None:
-            work = None
-        else:
-            work = assign_places(self.work_m, ue, area, f"{key}work_m")
-        if home is None:
-            home = _draw_places(rng, "home", ue, area, work)
-        else:
-            home = home
-        if work is None:
-            work = _draw_places(rng, "work", ue, area, home)
-        else:
-            work = work
+        home = None if self.home_m is None else assign_places(self.home_m, ue, area, f"{key}home_m")
+        work = None if self.work_m is None else assign_places(self.work_m, ue, area, f"{key}work_m")
+        home = _draw_places(rng, "home", ue, area, work) if home is None else home
+        work = _draw_places(rng, "work", ue, area, home) if work is None else work
         third = _map_inside(area, rng.uniform("third", ue, (_THIRD_PLACES, 2)))
         if self.third_places_m is not None:
             shared = assign_places(

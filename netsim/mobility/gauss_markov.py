@@ -156,7 +156,7 @@ def _trace_path(
         here_m = knot_m[row, piece - 1]
         towards_rad = sign[row] * direction_rad[row] + turn_rad[row]
         way = np.stack([np.cos(towards_rad), np.sin(towards_rad)], axis=1)
-        free_m, wall_rad = _measure_free_way(here_m, way, left_m[row], ground)
+        free_m, wall_rad = _measure_way_and_wall_rad(here_m, way, left_m[row], ground)
         hit = free_m < left_m[row]
         gone_m = np.minimum(free_m, left_m[row])
         end_m = here_m + gone_m[:, None] * way
@@ -170,7 +170,7 @@ def _trace_path(
     return knot_m, sign, turn_rad
 
 
-def _measure_free_way(
+def _measure_way_and_wall_rad(
     here_m: FloatArray, way: FloatArray, length_m: FloatArray, ground: Ground
 ) -> tuple[FloatArray, FloatArray]:
     """Distance (n,) from here_m to the first wall or border in direction `way` (n, 2), a unit
@@ -180,7 +180,7 @@ def _measure_free_way(
     if there is none within length_m.
     """
     end_m = here_m + length_m[:, None] * way
-    wall_m, wall_rad = ground.buildings.find_first_wall(here_m, end_m)
+    wall_m, wall_rad = ground.buildings.find_wall_distance_and_direction(here_m, end_m)
     cross = np.cos(wall_rad) * way[:, 1] - np.sin(wall_rad) * way[:, 0]
     across = np.abs(cross)
     wall_m = np.maximum(wall_m - _CLEARANCE_M / np.maximum(across, 1e-9), 0.0)

@@ -11,7 +11,7 @@ from netsim.city.base import PauseSpan, Span, map_to_span
 from netsim.columns import Columns, copy_with, frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.mobility.base import Ground, Mobility, State, draw_column
+from netsim.mobility.base import Ground, Mobility, State, draw_column_index
 from netsim.rng import Rng
 from netsim.ues import Fixes
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -306,7 +306,7 @@ class Manhattan(Legged):
         streets = _check_streets(ground)
         unit = ground.streams.derive_rng("mobility.manhattan").uniform("start", ue, (4,))
         crossing = (unit[:, :2] * [len(axis) for axis in streets]).astype(int)
-        heading = draw_column(unit[:, 2], _is_crossing(crossing[:, None] + _STEP, streets))
+        heading = draw_column_index(unit[:, 2], _is_crossing(crossing[:, None] + _STEP, streets))
         from_m = _place_crossings(crossing, streets)
         to_m = _place_crossings(crossing + _STEP[heading], streets)
         at_m = from_m + unit[:, 3, None] * (to_m - from_m)
@@ -364,4 +364,4 @@ def _draw_heading(
     following = (heading[:, None] + _TURN) % 4  # (n, 4)
     weight = _CHANCE * _is_crossing(crossing[:, None] + _STEP[following], streets)
     weight[weight.sum(axis=1) == 0] = [0.0, 0.0, 0.0, 1.0]
-    return following[np.arange(len(unit)), draw_column(unit, weight)]
+    return following[np.arange(len(unit)), draw_column_index(unit, weight)]

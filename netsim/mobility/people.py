@@ -24,7 +24,7 @@ from netsim.checkpoint import REBUILT
 from netsim.clock import DAY_S, Clock
 from netsim.columns import Columns, copy_with, frozen, replace_values, split_blocks
 from netsim.maps import Shapes
-from netsim.mobility.base import State, draw_column
+from netsim.mobility.base import State, draw_column_index
 from netsim.rng import Rng
 from netsim.streets.doors import Premises
 from netsim.streets.graph import CYCLE, DRIVE, WALK, WALK_M_S, Paths
@@ -155,7 +155,7 @@ class People:
     def commutes(self) -> BoolArray:
         return self.work.place != self.home.place
 
-    def find_period(
+    def find_period_and_end_s(
         self,
         row: IntArray,
         time_s: FloatArray,
@@ -184,28 +184,30 @@ class People:
         free_until_h = np.where(works & (hour < from_h), from_h, night_h)
         morning_end_h = np.where(hour < morning_h, morning_h, 24.0 + next_h)
         end_h = np.choose(period, [morning_end_h, until_h, free_until_h])
-        return period, clock.first_s(day * DAY_S + end_h * HOUR_S)
+        return period, clock.find_first_s(day * DAY_S + end_h * HOUR_S)
 
 
-def draw_weighted(unit: FloatArray, weight: FloatArray, but: IntArray | None = None) -> IntArray:
+def draw_weighted_index(
+    unit: FloatArray, weight: FloatArray, excluded: IntArray | None = None
+) -> IntArray:
     """An index (n,) with probability in proportion to weight (k,), by inversion of unit (n,).
 
-    but (n,) : an index each that is not drawn.
+    excluded (n,) : an index each that is not drawn.
     """
     upto = np.cumsum(weight)
     last = len(weight) - 1
-    if but is None:
+    if excluded is None:
         chosen = np.searchsorted(upto, unit * upto[-1], side="right")
         return np.minimum(chosen, last)
-    own_weight = weight[but]
+    own_weight = weight[excluded]
     mark = unit * (upto[-1] - own_weight)
-    shifted = np.where(mark < upto[but] - own_weight, mark, mark + own_weight)
+    shifted = np.where(mark < upto[excluded] - own_weight, mark, mark + own_weight)
     chosen = np.searchsorted(upto, shifted, side="right")
     chosen = np.minimum(chosen, last)
     neighbour = np.where(
-        but == 0, 1, but - 1
+        excluded == 0, 1, excluded - 1
     )  # sums are rounded, so the index left out may come up
-    return np.where(chosen == but, neighbour, chosen)
+    return np.where(chosen == excluded, neighbour, chosen)
 
 
 def sample_stay_s(unit: FloatArray, beta: float, tau_h: float) -> FloatArray:
@@ -243,7 +245,7 @@ def draw_new_place(
         pull = np.where(is_open, venues.weight / (away_m * away_m), 0.0)
         row, column = np.nonzero(visited[rows] >= 0)
         pull[row, visited[rows][row, column]] = 0.0
-        chosen[rows] = draw_column(unit[rows], pull)
+        chosen[rows] = draw_column_index(unit[rows], pull)
     return chosen
 
 
@@ -255,7 +257,7 @@ def draw_known_place(
     visited, count, allowed (m, v) : places by index, numbers of visits, and which of them may be
     chosen.
     """
-    column = draw_column(unit, np.where(allowed & (visited >= 0), count, 0.0))
+    column = draw_column_index(unit, np.where(allowed & (visited >= 0), count, 0.0))
     return np.where(column == NOWHERE, NOWHERE, visited[np.arange(len(unit)), column])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.checkpoint import REBUILT
-from netsim.clock import DAY_S, compute_slack_s
+from netsim.clock import DAY_S, compute_rounding_s
 from netsim.columns import Columns, frozen
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, Places, State
@@ -54,10 +54,7 @@ class Replayed(State):
     def find_last_rows(self, end: int) -> IntArray:
         """The last of the first `end` rows for each UE (n_ue,), -1 if it has none yet."""
         forward = end >= self.n_seen  # else back in time: begin again
-        if forward:
-            first = self.n_seen
-        else:
-            first = 0
+        first = self.n_seen if forward else 0
         last_row = np.where(forward, self.last_row, -1)
         # where a UE has several rows numpy keeps the last one written, which is the latest
         last_row[self.rows.ue[first:end]] = np.arange(first, end)
@@ -147,10 +144,7 @@ class Replay(Mobility, TraceSetting):
 
         Raises `BadInput` if there are more UEs than users.
         """
-        if ground.trace is None:
-            trace = self.load(DAY_S)
-        else:
-            trace = ground.trace
+        trace = self.load(DAY_S) if ground.trace is None else ground.trace
         n_ue = len(ue)
         if n_ue > len(trace.users):
             raise BadInput(
@@ -187,7 +181,7 @@ class Replay(Mobility, TraceSetting):
         fresh_s = state.absent_after_s
         age_s = t1_s - rows.time_s[last_row]
         stale = last_row < 0
-        stale |= age_s > fresh_s + compute_slack_s(fresh_s, t1_s)
+        stale |= age_s > fresh_s + compute_rounding_s(fresh_s, t1_s)
         position_m = np.where(stale[:, None], np.nan, rows.position_m[last_row])
         new = first + np.argsort(
             rows.ue[first:end], kind="stable"
@@ -200,14 +194,11 @@ class Replay(Mobility, TraceSetting):
         """Just before the next row, or when the next UE becomes absent; infinite after the last."""
         time_s = state.rows.time_s
         following = _count_rows_until(state.rows, now_s)
-        if following < len(time_s):
-            next_s = float(time_s[following]) - _SOON_S
-        else:
-            next_s = float("inf")
+        next_s = float(time_s[following]) - _SOON_S if following < len(time_s) else float("inf")
         fresh_s = state.absent_after_s
         leaves_s = time_s[state.last_row[state.last_row >= 0]] + fresh_s
         return float(
-            leaves_s[leaves_s >= now_s - compute_slack_s(fresh_s, now_s)].min(initial=next_s)
+            leaves_s[leaves_s >= now_s - compute_rounding_s(fresh_s, now_s)].min(initial=next_s)
         )
 
     def places(self, state: Replayed, ground: Ground) -> Places:

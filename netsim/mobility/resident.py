@@ -28,7 +28,7 @@ from netsim.mobility.people import (
     draw_known_place,
     draw_new_place,
     draw_rooms,
-    draw_weighted,
+    draw_weighted_index,
     plan_trips,
     sample_stay_s,
 )
@@ -212,12 +212,12 @@ class Resident(Mobility):
         normal = np.clip(rng.normal("hours", ue, (3,)), -_TAIL, _TAIL)
         day, evening, lunch = normal.T
         home = draw_rooms(
-            venues, draw_weighted(by_home, venues.premises.floor_area_m2), rng, "home", ue
+            venues, draw_weighted_index(by_home, venues.premises.floor_area_m2), rng, "home", ue
         )
         works = by_work >= self.no_work_share
         away = np.flatnonzero(works & (by_place >= self.work_at_home_share))
         office = draw_rooms(
-            venues, draw_weighted(by_office, venues.weight, home.place), rng, "work", ue
+            venues, draw_weighted_index(by_office, venues.weight, home.place), rng, "work", ue
         )
         rides = np.where(by_mode < self.ride_share, CYCLE, WALK)
         day_shift_h = _SHIFT_H * day
@@ -249,10 +249,7 @@ class Resident(Mobility):
         since_s = state.trip_s[:, -1]
         if (since_s > now_s).any():
             return now_s
-        if self.stay_radius_m > 0:
-            every_s = SPOT_S
-        else:
-            every_s = inf
+        every_s = SPOT_S if self.stay_radius_m > 0 else inf
         next_s = np.minimum(state.until_s, now_s + every_s - (now_s - since_s) % every_s)
         return max(now_s, float(np.min(next_s, initial=inf)))
 
@@ -294,7 +291,7 @@ class Resident(Mobility):
         """Destinations of people in `row` (m,) at now_s (m,)."""
         people = state.town.people
         late_h, workday = self._draw_day(state.ue[row], now_s, ground)
-        period, end_s = people.find_period(row, now_s, ground.clock, late_h, workday)
+        period, end_s = people.find_period_and_end_s(row, now_s, ground.clock, late_h, workday)
         free = (period == FREE) | state.breaks[row]
         home = people.home.place[row]
         target = np.where(period == WORK, people.work.place[row], home)
@@ -412,4 +409,4 @@ def _open_stream(ground: Ground) -> Rng:
 
 def _find_hour_s(time_s: FloatArray, hour: FloatArray | float, ground: Ground) -> FloatArray:
     midnight_s = np.floor(ground.clock.wall_s(time_s) / DAY_S) * DAY_S
-    return ground.clock.first_s(midnight_s + hour * HOUR_S)
+    return ground.clock.find_first_s(midnight_s + hour * HOUR_S)

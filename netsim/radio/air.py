@@ -2,8 +2,6 @@
 event.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf, nextafter
@@ -102,7 +100,7 @@ def _end_sending(lives: Transmissions, rows: IntArray, max_tries: int) -> None:
     lives.end(empty, empty_s, Fate.EXHAUSTED)
     lives.send_rest(whole)
     neither = np.zeros(len(whole), bool)
-    hopeless = lives.close_blocks(whole, neither, neither, max_tries)
+    hopeless = lives.close_blocks_and_find_failed(whole, neither, neither, max_tries)
     lives.end(hopeless, lives.since_s[hopeless], Fate.UNDECODED)
     arrived = whole[(lives.left_bits[whole] == 0) & (lives.stage[whole] == SENDING)]
     lives.end(arrived, lives.since_s[arrived], Fate.ARRIVED)
@@ -154,7 +152,9 @@ def update_stale_links(
     moved = seen.serving != lives.serving[stale]
     on_air = ~prepares
     is_stuck = find_stuck(lives, uplink)[stale]
-    hopeless = lives.close_blocks(stale[on_air], moved[on_air], is_stuck[on_air], max_tries)
+    hopeless = lives.close_blocks_and_find_failed(
+        stale[on_air], moved[on_air], is_stuck[on_air], max_tries
+    )
     lives.end(hopeless, now_s, Fate.UNDECODED)
     set_links(lives, stale, seen, uplink)
     under_way = lives.stage[stale] != ENDED
@@ -199,8 +199,8 @@ class EventUplink:
     The order of submissions at one time changes nothing. Other than in `Uplink.plan`, a UE whose
     SINR is too low is lost even if no other UE's is higher.
 
-    n_ue : number of UEs of the world; look : links of UEs that move (see `look_at`), asked at ends
-    of blocks.
+    n_ue : number of UEs of the world; look : links of UEs that move (see `make_look`), asked at
+    ends of blocks.
     """
 
     env: simpy.Environment

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from pydantic import Field
 
-from netsim.clock import compute_slack_s
+from netsim.clock import compute_rounding_s
 from netsim.columns import frozen
 from netsim.part import Part
 from netsim.radio.link_budget import RadioLinks
@@ -165,7 +165,7 @@ class Handover(Part):
         is_stronger = rsrp > serving_dbm[:, None] + self.hysteresis_db
         since = np.where(is_stronger, np.minimum(state.since_s, time_s), np.inf)
         span_s = self.time_to_trigger_s
-        ready = since <= time_s - span_s + compute_slack_s(span_s, time_s)
+        ready = since <= time_s - span_s + compute_rounding_s(span_s, time_s)
         moved = np.asarray(ready.any(axis=1))
         target = np.argmax(np.where(ready, rsrp, -np.inf), axis=1)
         best = np.argmax(rsrp, axis=1)

@@ -13,6 +13,8 @@ from netsim.units import ComplexArray, IntArray
 
 Block = int | IntArray
 """Index of a block, one for all UEs or one each (n,)"""
+RoundIndex = int | IntArray
+"""Index of a round, one for all UEs or one each (n,)"""
 
 
 class Fading(Part):
@@ -23,14 +25,16 @@ class Fading(Part):
     kind: str
 
     @abstractmethod
-    def draw(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray | None:
+    def draw_amplitudes(
+        self, ue: IntArray, n_bs: int, block: Block, rng: Rng
+    ) -> ComplexArray | None:
         """Amplitudes (n, n_bs, antennas) of UEs (n,) in a block, or each in its own; None: one
         antenna, amplitude 1.
         """
 
     @abstractmethod
-    def block_index(self, round_: Block, time_s: float) -> Block:
-        """Index of the block of a round, or of rounds (n,), at a time."""
+    def find_block(self, round_: RoundIndex, time_s: float) -> Block:
+        """Index of the block of a round, or of rounds (n,), at a time in s."""
 
 
 class NoFading(Fading):
@@ -40,10 +44,10 @@ class NoFading(Fading):
     reference = "path loss and shadowing alone"
     example = {"kind": "none"}
 
-    def draw(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> None:
+    def draw_amplitudes(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> None:
         return None
 
-    def block_index(self, round_: Block, time_s: float) -> Block:
+    def find_block(self, round_: RoundIndex, time_s: float) -> Block:
         return 0
 
 
@@ -51,7 +55,7 @@ _MAX_BS = 1 << 20  # so that a UE and a base station make one stable id
 _MIN_BLOCK_S = 1e-3  # of a block, so that the longest run counts its blocks in 64 bits
 
 
-def _list_pairs(ue: IntArray, n_bs: int, block: Block) -> tuple[IntArray, IntArray]:
+def _list_pairs_and_blocks(ue: IntArray, n_bs: int, block: Block) -> tuple[IntArray, IntArray]:
     """Id and block (n n_bs,) of each pair of a UE and a base station."""
     pair = ue[:, None] * _MAX_BS + np.arange(n_bs)
     return pair.reshape(-1), np.repeat(np.broadcast_to(block, len(ue)), n_bs)
@@ -71,14 +75,14 @@ class _Block(Fading):
             raise ValueError(f"block: a time must be >= {_MIN_BLOCK_S:g} s, got {self.block:g}")
         return self
 
-    def block_index(self, round_: Block, time_s: float) -> Block:
+    def find_block(self, round_: RoundIndex, time_s: float) -> Block:
         if isinstance(self.block, float):
             return find_last_multiple(time_s, self.block)
         return round_ if self.block == "round" else 0
 
     def _draw_scattered(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
         """CN(0, 1) entries (n, n_bs, antennas)."""
-        pair, item = _list_pairs(ue, n_bs, block)
+        pair, item = _list_pairs_and_blocks(ue, n_bs, block)
         parts = rng.normal("fading", pair, (self.antennas, 2), item=item)
         entries = (parts[..., 0] + 1j * parts[..., 1]).reshape(len(ue), n_bs, self.antennas)
         return entries / np.sqrt(2.0)
@@ -91,7 +95,7 @@ class Rayleigh(_Block):
     reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.53"
     example = {"kind": "rayleigh"}
 
-    def draw(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
+    def draw_amplitudes(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
         return self._draw_scattered(ue, n_bs, block, rng)
 
 
@@ -109,9 +113,9 @@ class Rician(_Block):
     reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.55"
     example = {"kind": "rician"}
 
-    def draw(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
+    def draw_amplitudes(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
         k = 10.0 ** (self.k_db / 10.0)
-        pair, item = _list_pairs(ue, n_bs, block)
+        pair, item = _list_pairs_and_blocks(ue, n_bs, block)
         unit = rng.uniform("steady", pair, (2,), item=item).reshape(len(ue), n_bs, 2)
         angle = np.pi * np.cos(np.pi * unit[..., 1, None])
         phase = 2 * np.pi * unit[..., 0, None]

@@ -175,10 +175,7 @@ class Budget:
         rise = self.height_m - ue_height_m
         square += rise * rise
         slant = np.sqrt(square, out=square)
-        if indoors is None:
-            outdoor_m = None
-        else:
-            outdoor_m = np.maximum(flat - indoors.depth_m[:, None], 0.0)
+        outdoor_m = None if indoors is None else np.maximum(flat - indoors.depth_m[:, None], 0.0)
         return Pairs(
             flat,
             slant,
@@ -247,7 +244,7 @@ class Budget:
         clipping.
         """
         # rays past buildings are expensive: they are left out where no law asks for them
-        looks = self.path_loss.needs_sight or self.shadow.by_sight
+        looks = self.path_loss.needs_sight or self.shadow.depends_on_sight
         gains = self._compute_gains(position_m, indoors, looks)
         gain_db = np.concatenate([gain for _, gain in gains])
         return np.add(self.power_dbm, gain_db, out=gain_db)

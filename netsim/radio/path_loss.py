@@ -51,12 +51,12 @@ class Pairs:
     position_m: FloatArray | None = None
 
     @property
-    def kept_m(self) -> FloatArray:
+    def clamped_distance_m(self) -> FloatArray:
         """distance_3d_m, at least `MIN_DISTANCE_M` (n, n_bs)."""
         return np.maximum(self.distance_3d_m, MIN_DISTANCE_M)
 
     @property
-    def outdoor_m(self) -> FloatArray:
+    def outdoor_distance_m(self) -> FloatArray:
         """Horizontal distance out of doors (n, n_bs)."""
         if self.distance_out_m is None:
             return self.distance_2d_m
@@ -179,7 +179,7 @@ class FreeSpace(PathLoss):
     kind: Literal["free-space"] = "free-space"
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        return compute_free_space_db(pairs.kept_m, carrier_hz)
+        return compute_free_space_db(pairs.clamped_distance_m, carrier_hz)
 
 
 class PowerLaw(PathLoss):
@@ -196,7 +196,10 @@ class PowerLaw(PathLoss):
     """exponent P"""
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        return self.exponent / 2.0 * compute_free_space_db(pairs.kept_m, carrier_hz) - _GAINS_DB
+        return (
+            self.exponent / 2.0 * compute_free_space_db(pairs.clamped_distance_m, carrier_hz)
+            - _GAINS_DB
+        )
 
 
 class LosNlos(PathLoss):
@@ -213,7 +216,7 @@ class LosNlos(PathLoss):
     kind: Literal["los-nlos"] = "los-nlos"
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        decades = np.log10(pairs.kept_m)
+        decades = np.log10(pairs.clamped_distance_m)
         los_db = -22.0 * decades - 28.0
         if pairs.los is None:
             return -los_db
@@ -242,7 +245,7 @@ class LogDistance(PathLoss):
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """Loss in dB, shape (n_ue, n_bs)."""
-        decades = np.log10(pairs.kept_m / self.reference_m)
+        decades = np.log10(pairs.clamped_distance_m / self.reference_m)
         return self.reference_loss_db + 10.0 * self.exponent * decades
 
 
@@ -329,8 +332,7 @@ class _Urban(_Tr38901Scenario):
         near_db = np.maximum(near * decades, 40.0 * decades - beyond_db)
         seen_db = first + 20.0 * carrier + near_db
         fixed_db = hidden_first + by_carrier * carrier - by_height * (height_m - 1.5)
-        hidden_db = hidden * decades + fixed_db
-        both_db = np.maximum(seen_db, hidden_db)
+        both_db = np.maximum(seen_db, hidden * decades + fixed_db)
         if pairs.los is None:
             return both_db
         return np.where(pairs.los, seen_db, both_db)
@@ -367,20 +369,22 @@ class UrbanMacro(_Urban):
     environment_above_m = 13.0
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
-        d = pairs.outdoor_m
+        d = pairs.outdoor_distance_m
         height_m = pairs.ue_height_m
         probability = _compute_urban_sight(d, 63.0)
         if isinstance(height_m, np.ndarray):
             rows = np.flatnonzero(height_m[:, 0] > 13.0)
             above = (np.minimum(height_m[rows], 23.0) - 13.0) / 10.0
-            probability[rows] = self._raise_probability(probability[rows], d[rows], above**1.5)
+            probability[rows] = self._compute_high_ue_probability(
+                probability[rows], d[rows], above**1.5
+            )
         elif height_m > 13.0:
             rise = (min(height_m, 23.0) - 13.0) / 10.0
-            probability = self._raise_probability(probability, d, rise**1.5)
+            probability = self._compute_high_ue_probability(probability, d, rise**1.5)
         return probability
 
     @staticmethod
-    def _raise_probability(
+    def _compute_high_ue_probability(
         probability: FloatArray, d: FloatArray, c: float | FloatArray
     ) -> FloatArray:
         """The probability of sight of UEs above 13 m, from that of UEs below; c is C' of the
@@ -422,7 +426,7 @@ class UrbanMicro(_Urban):
     nlos_decorrelation_m = 13.0  # [Table 7.5-6]
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
-        return _compute_urban_sight(pairs.outdoor_m, 36.0)
+        return _compute_urban_sight(pairs.outdoor_distance_m, 36.0)
 
 
 class RuralMacro(_Tr38901Scenario):
@@ -495,4 +499,4 @@ class RuralMacro(_Tr38901Scenario):
         return street_db - mast_db + slope * (decades - 3.0) + carrier_db - ue_db
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
-        return np.exp(-np.maximum(pairs.outdoor_m - 10.0, 0.0) / 1000.0)
+        return np.exp(-np.maximum(pairs.outdoor_distance_m - 10.0, 0.0) / 1000.0)

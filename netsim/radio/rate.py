@@ -44,10 +44,7 @@ class Adaptation(NamedTuple):
     def words(self) -> str:
         """The law as the channel card prints it."""
         factor = "" if self.attenuation == 1 else f"{self.attenuation:g} "
-        if self.min_sinr > 0:
-            floor_db = f", none below {10 * log10(self.min_sinr):.6g} dB"
-        else:
-            floor_db = ""
+        floor_db = f", none below {10 * log10(self.min_sinr):.6g} dB" if self.min_sinr > 0 else ""
         return f"min({factor}log2(1 + SINR), {self.max_bps_per_hz:g}) bit/s/Hz{floor_db}"
 
 

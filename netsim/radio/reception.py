@@ -2,8 +2,6 @@
 decoded in time.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple, Self
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from netsim.clock import compute_slack_s, find_first_multiple, find_last_multiple
+from netsim.clock import compute_rounding_s, find_first_multiple, find_last_multiple
 from netsim.columns import frozen, no_floats, no_ints
 from netsim.part import OneOf, Part
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -119,7 +119,7 @@ class Slot:
         While no UE waits the scheduler is not asked, and UEs that send hold slot after slot.
         """
         if self.waits:
-            return time_s >= self.until_s - compute_slack_s(slot_s, time_s)
+            return time_s >= self.until_s - compute_rounding_s(slot_s, time_s)
         return find_first_multiple(time_s, slot_s) == find_last_multiple(time_s, slot_s)
 
     @staticmethod

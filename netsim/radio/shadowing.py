@@ -103,7 +103,7 @@ class Shadow:
     carrier_hz: float
 
     @property
-    def by_sight(self) -> bool:
+    def depends_on_sight(self) -> bool:
         """Whether it differs with and without line of sight."""
         seen_db, hidden_db, far_db, _ = self.stds
         return self.hidden is not None or not seen_db == hidden_db == far_db
@@ -121,13 +121,10 @@ class Shadow:
 
     def _compute_outside_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
         seen_db = self.seen(position_m)
-        if pairs.los is None or not self.by_sight:
+        if pairs.los is None or not self.depends_on_sight:
             return seen_db
         drawn, hidden, far, _ = self.stds
-        if self.hidden is None:
-            hidden_db = hidden / drawn * seen_db
-        else:
-            hidden_db = self.hidden(position_m)
+        hidden_db = hidden / drawn * seen_db if self.hidden is None else self.hidden(position_m)
         if far != drawn:
             is_far = pairs.los & self.path_loss.is_far(pairs, self.carrier_hz)
             seen_db = seen_db * np.where(is_far, far / drawn, 1.0)

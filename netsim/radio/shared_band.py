@@ -113,7 +113,7 @@ class SharedBand(Uplink):
     def share_of_time(self) -> float:
         return self.uplink_share
 
-    def floor_w(self) -> float:
+    def compute_noise_floor_w(self) -> float:
         """Noise floor of a base station in the whole band: thermal noise and interference from
         outside.
         """
@@ -171,7 +171,7 @@ class SharedBand(Uplink):
         return self.rate.broadcast_law.rate_bps(cohort.downlink_sinr, self.bandwidth_hz)
 
     def alone_bps(self, received_w: FloatArray) -> FloatArray:
-        return self.rate_bps(received_w / self.floor_w())
+        return self.rate_bps(received_w / self.compute_noise_floor_w())
 
     def rate_bps(
         self, sinr: FloatArray, bandwidth_hz: float | FloatArray | None = None
@@ -285,10 +285,7 @@ class Oma(SharedBand):
 
     def receive_overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
         n_cells = cohort.serving.max(initial=0) + 1
-        if cohort.fading is None:
-            fading = None
-        else:
-            fading = np.repeat(cohort.fading, n_cells, axis=1)
+        fading = None if cohort.fading is None else np.repeat(cohort.fading, n_cells, axis=1)
         gain = np.repeat(
             cohort.gain, n_cells, axis=1
         )  # the antenna in the place of every base station
@@ -341,7 +338,7 @@ class Noma(SharedBand):
         return self._receive_groups(cohort, np.zeros(len(cohort.ue), int))
 
     def _receive_groups(self, cohort: Cohort, group_of: IntArray) -> Decoded:
-        sinr = self.compute_sinr(cohort, self.floor_w(), group_of)
+        sinr = self.compute_sinr(cohort, self.compute_noise_floor_w(), group_of)
         return Decoded(sinr, compute_signal_w(cohort, self.band_noise_w()), self.rate_bps(sinr))
 
     def receive_overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:

@@ -1,7 +1,5 @@
 """Stages and outcomes of a transmission."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
@@ -247,7 +245,7 @@ class Transmissions(Columns):
         self._send(rows, span_s, self.left_bits[rows])
         self.since_s[rows] += span_s
 
-    def close_blocks(
+    def close_blocks_and_find_failed(
         self, rows: IntArray, again: BoolArray, stuck: BoolArray, max_tries: int
     ) -> IntArray:
         """End the current blocks of rows (k,); the rows among them that failed once too often.

@@ -10,7 +10,7 @@ from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.notice import Notice, notice
-from netsim.streets.graph import MODES, WALK, Paths, StreetGraph, look_up_speeds
+from netsim.streets.graph import MODES, WALK, Paths, StreetGraph, look_up_default_speeds_m_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
 SNAP_M = 0.5
@@ -38,7 +38,12 @@ class StreetLines:
         """Streets on the ground that are used in both directions, at the usual speeds of their
         classes.
         """
-        return cls(path, street_class, look_up_speeds(street_class), np.zeros_like(street_class))
+        return cls(
+            path,
+            street_class,
+            look_up_default_speeds_m_s(street_class),
+            np.zeros_like(street_class),
+        )
 
     def clip_to(self, area: Area) -> StreetLines:
         """The parts of the lines inside the area; a line that leaves and returns becomes
@@ -110,13 +115,13 @@ def assemble_streets(lines: StreetLines, snap_m: float = SNAP_M) -> StreetAssemb
     """
     vertex, position_m = _join_lines(lines, snap_m)
     graph = _build_streets(_StraightSegments.from_lines(lines, vertex), position_m)
-    part, count = _find_largest(graph, np.ones((len(graph), 2), dtype=bool), "weak")
+    part, count = _keep_largest_component(graph, np.ones((len(graph), 2), dtype=bool), "weak")
     loose_km = _measure_km(graph, ~part)
     speed_m_s = graph.speed_m_s * part[:, :, None]
     closed_km = np.zeros(len(MODES))
     for mode in range(len(MODES)):
         open_to = speed_m_s[:, :, mode] > 0
-        kept, _ = _find_largest(graph, open_to, "strong")
+        kept, _ = _keep_largest_component(graph, open_to, "strong")
         closed_km[mode] = _measure_km(graph, open_to) - _measure_km(graph, kept)
         speed_m_s[:, :, mode] *= kept
     street = np.flatnonzero((speed_m_s > 0).any(axis=(1, 2)))
@@ -195,7 +200,7 @@ class _StraightSegments:
     @classmethod
     def from_lines(cls, lines: StreetLines, vertex: IntArray) -> _StraightSegments:
         """The segments of lines whose vertices stand for the points `vertex` (v,)."""
-        step = lines.path.steps
+        step = lines.path.step_starts
         point = np.stack([vertex[step], vertex[step + 1]], axis=1)
         proper = point[:, 0] != point[:, 1]
         point = point[proper]
@@ -283,7 +288,9 @@ def _chain_segments(segments: _StraightSegments, inner: BoolArray) -> tuple[IntA
     return path.vertex_m[:, 0].astype(int), path.first
 
 
-def _find_largest(graph: StreetGraph, open_to: BoolArray, connection: str) -> tuple[BoolArray, int]:
+def _keep_largest_component(
+    graph: StreetGraph, open_to: BoolArray, connection: str
+) -> tuple[BoolArray, int]:
     """The open directions (s, 2) in the component of the greatest length, and the number of
     components.
     """

@@ -73,7 +73,7 @@ class Paths:
         return self.along[self.first[1:] - 1]
 
     @property
-    def steps(self) -> IntArray:
+    def step_starts(self) -> IntArray:
         """The vertices (k,) that another one of the same path follows."""
         inner = np.ones(len(self.vertex_m), dtype=bool)
         inner[self.first[1:] - 1] = False
@@ -152,12 +152,12 @@ class StreetGraph:
 
     def to_pieces(self) -> FloatArray:
         """Straight pieces of all streets (k, 2, 2)."""
-        step = self.path.steps
+        step = self.path.step_starts
         vertex_m = self.path.vertex_m
         return np.stack([vertex_m[step], vertex_m[step + 1]], axis=1)
 
 
-def look_up_speeds(street_class: IntArray) -> FloatArray:
+def look_up_default_speeds_m_s(street_class: IntArray) -> FloatArray:
     """Speeds (n, 2, 3) of `MODES` in both directions of streets of classes (n,), without a speed
     limit.
 

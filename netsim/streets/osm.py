@@ -83,9 +83,9 @@ _MILE_H = 1.609344 * KM_H
 
 
 @frozen
-class Street:
-    """Index of the class, speeds (2, 3) of `MODES` along the line and against it in m/s, and the
-    layer.
+class StreetTags:
+    """What tags say of a street: index of the class, speeds (2, 3) of `MODES` along the line and
+    against it in m/s, and the layer.
     """
 
     street_class: int
@@ -93,8 +93,8 @@ class Street:
     layer: int
 
 
-def parse_street(tags: Mapping[str, object]) -> Street | str:
-    """The street that the tags describe, or why it is left out.
+def parse_street(tags: Mapping[str, object]) -> StreetTags | str:
+    """What the tags say of a street, or why it is left out.
 
     Values may be lists, of which the first that is known counts, as in exports of simplified
     networks; also as text.
@@ -122,10 +122,10 @@ def parse_street(tags: Mapping[str, object]) -> Street | str:
         _parse_limit_m_s(words[f"maxspeed:{way}"]) or limit_m_s for way in ("forward", "backward")
     ]
     fastest_m_s = np.array([[WALK_M_S, CYCLE_M_S, speed] for speed in drive_m_s])
-    return Street(
+    return StreetTags(
         CLASSES.index(kind.street_class),
-        open_to * _read_directions(words) * fastest_m_s,
-        _read_layer(words),
+        open_to * _read_open_directions(words) * fastest_m_s,
+        _infer_layer(words),
     )
 
 
@@ -140,7 +140,7 @@ def _is_open(words: Mapping[str, Words], mode: str, usually: bool) -> bool:
     return usually
 
 
-def _read_directions(words: Mapping[str, Words]) -> FloatArray:
+def _read_open_directions(words: Mapping[str, Words]) -> FloatArray:
     """Whether each mode may go along the line, and against it (2, 3), 0 or 1; pedestrians always
     may.
     """
@@ -167,7 +167,7 @@ def _parse_limit_m_s(values: Words) -> float | None:
     return None
 
 
-def _read_layer(words: Mapping[str, Words]) -> int:
+def _infer_layer(words: Mapping[str, Words]) -> int:
     for value in words["layer"]:
         if re.fullmatch(r"[+-]?\d", value):
             return int(value)
@@ -197,10 +197,7 @@ def _split_words(value: object) -> Words:
             return ("yes",)
         return ("no",)
     text = str(value).strip()[:_MAX_LENGTH]
-    if text[:1] in ("[", "(", "{"):
-        words = _LISTED.findall(text)
-    else:
-        words = text.split(";")
+    words = _LISTED.findall(text) if text[:1] in ("[", "(", "{") else text.split(";")
     return tuple(
         word.strip().lower().removesuffix(".0")
         for word in words[:_MAX_VALUES]
@@ -215,7 +212,7 @@ def _pick_first(values: Words) -> str:
 
 
 def read_osm(
-    file: str, crs: str = "auto", origin_deg: LatLon | None = None
+    file: str, fallback_crs: str = "auto", origin_deg: LatLon | None = None
 ) -> tuple[StreetLines, tuple[Notice, ...]]:
     """The streets of a GeoJSON FeatureCollection, and notices on what is left out. Raises BadInput
     with one line.
@@ -223,9 +220,9 @@ def read_osm(
     Features are LineStrings and MultiLineStrings with tags of OpenStreetMap, as exports of Overpass
     and osmnx hold them; see `parse_street`.
 
-    crs : system of coordinates that neither look like degrees nor have a system stated in the file.
-    origin_deg : latitude and longitude of (0, 0), None for local metres. A file in degrees needs
-    it.
+    fallback_crs : system of coordinates that neither look like degrees nor have a system stated in
+    the file. origin_deg : latitude and longitude of (0, 0), None for local metres. A file in
+    degrees needs it.
     """
     import shapely
 
@@ -240,7 +237,7 @@ def read_osm(
             reason = street[i]
         else:
             reason = shape.geom_type
-        if isinstance(reason, Street):
+        if isinstance(reason, StreetTags):
             streets.append(reason)
             kept.append(k)
         elif reason != _NO_HIGHWAY or shape.geom_type == "LineString":
@@ -249,11 +246,11 @@ def read_osm(
     feature = feature[kept]
     if not streets:
         raise BadInput(
-            f"{file}: features: there is no street in it{_list_skipped(skipped)}; give "
+            f"{file}: features: there is no street in it{_format_skipped(skipped)}; give "
             f"LineStrings with a tag highway"
         )
     vertex, owner = shapely.get_coordinates(line, return_index=True)
-    crs = features.crs or ("lonlat" if spans_degrees(vertex) else crs)
+    crs = features.crs or ("lonlat" if spans_degrees(vertex) else fallback_crs)
     lon_lat = convert_to_degrees(file, vertex, feature[owner], crs)
     if (lon_lat is None) != (origin_deg is None):
         says = "degrees and the buildings in local metres"
@@ -278,11 +275,11 @@ def read_osm(
     )
     n = skipped.total()
     return lines, (
-        notice("streets-shapes-left-out", file=file, number=n, found=_list_skipped(skipped)),
+        notice("streets-shapes-left-out", file=file, number=n, found=_format_skipped(skipped)),
     ) if n else ()
 
 
-def _list_skipped(skipped: Counter[str]) -> str:
+def _format_skipped(skipped: Counter[str]) -> str:
     """The shapes that were found instead, the most frequent first."""
     kinds = [f"{count:,} {kind}" for kind, count in skipped.most_common()]
     if len(kinds) > _MAX_KINDS:

@@ -34,13 +34,13 @@ class Slices(Columns):
     to_m: FloatArray
 
     @classmethod
-    def join(cls, pieces: Sequence[Self]) -> Self:
+    def join_sorted(cls, pieces: Sequence[Self]) -> Self:
         """All slices, by trip and step; those of no length are left out."""
-        slices = super().join(pieces)
+        slices = cls.join(pieces)
         order = np.lexsort((slices.step, slices.trip))
         return slices.select(order[slices.to_m[order] != slices.from_m[order]])
 
-    def to_polyline(self, graph: StreetGraph) -> tuple[IntArray, FloatArray, FloatArray]:
+    def list_vertices(self, graph: StreetGraph) -> tuple[IntArray, FloatArray, FloatArray]:
         """The vertices of each slice but its last: slice (v,), position (v, 2), distance from its
         start (v,), m.
         """
@@ -98,10 +98,12 @@ class Routes:
             order_of_mode = order[mode[order] == number]
             for rows in split_blocks(len(order_of_mode), trees.capacity // 2):
                 part = order_of_mode[rows]
-                pieces += _find_slices(trees, part, origin.select(part), destination.select(part))
-        return Slices.join(pieces)
+                pieces += _find_slices_by_part(
+                    trees, part, origin.select(part), destination.select(part)
+                )
+        return Slices.join_sorted(pieces)
 
-    def _time_trips(self, slices: Slices, mode: IntArray, stop_m: FloatArray) -> Paths:
+    def _time_trips(self, slices: Slices, mode: IntArray, corner_m: FloatArray) -> Paths:
         """Trips by their slices, and by the places (4, k, 2) where they begin, meet streets, leave
         them and end.
 
@@ -111,7 +113,7 @@ class Routes:
         backward = (slices.to_m < slices.from_m).astype(int)
         speed_m_s = self.graph.speed_m_s[slices.street, backward, mode[trip_of]]
         spent_s = np.abs(slices.to_m - slices.from_m) / speed_m_s
-        out_s, _, in_s = np.linalg.norm(np.diff(stop_m, axis=0), axis=2) / WALK_M_S
+        out_s, _, in_s = np.linalg.norm(np.diff(corner_m, axis=0), axis=2) / WALK_M_S
         trips = np.arange(len(mode))
         # each trip is summed by itself, in order, so others do not change its rounding
         rank = np.arange(len(spent_s)) - np.searchsorted(trip_of, trip_of)
@@ -119,20 +121,20 @@ class Routes:
         table_s[trip_of, rank + 1] = spent_s
         upto_s = np.cumsum(table_s, axis=1)
         arrive_s = out_s + upto_s[:, -1]
-        owner, position_m, gone_m = slices.to_polyline(self.graph)
+        owner, position_m, gone_m = slices.list_vertices(self.graph)
         at_s = out_s[trip_of] + upto_s[trip_of, rank]
         gone_s = gone_m / speed_m_s[owner]
         at_s = np.minimum(at_s[owner] + gone_s, (at_s + spent_s)[owner])  # against rounding
         trip = np.concatenate([trips, trip_of[owner], trips, trips])
         time_s = np.concatenate([0.0 * out_s, at_s, arrive_s, arrive_s + in_s])
-        vertex_m = np.concatenate([stop_m[0], position_m, stop_m[2], stop_m[3]])
+        vertex_m = np.concatenate([corner_m[0], position_m, corner_m[2], corner_m[3]])
         order = np.argsort(trip, kind="stable")
         is_first = np.diff(trip[order], prepend=-1) != 0
         passes = is_first | (np.diff(time_s[order], prepend=0.0) > 0)
         kept = order[passes]
         first = np.append(0, np.cumsum(np.bincount(trip[kept], minlength=len(mode))))
         vertex_m = vertex_m[kept]
-        vertex_m[first[1:] - 1] = stop_m[3]
+        vertex_m[first[1:] - 1] = corner_m[3]
         return Paths(vertex_m, first, time_s[kept])
 
 
@@ -168,7 +170,9 @@ class _Trees:
         places = (head[best], tail[best])
         self._reversed = csr_array((time_s[best], places), shape=(n, n))
 
-    def find_streets(self, node: IntArray, following: IntArray) -> tuple[IntArray, IntArray]:
+    def find_streets_and_sides(
+        self, node: IntArray, following: IntArray
+    ) -> tuple[IntArray, IntArray]:
         """The streets (k,) from nodes to neighbours of theirs (k,), and whether they lead against
         the centre line.
         """
@@ -199,7 +203,7 @@ class _Trees:
         return np.array([self._row[node] for node in nodes.tolist()], dtype=int)[index]
 
 
-def _find_slices(
+def _find_slices_by_part(
     trees: _Trees, trip: IntArray, origin: Access, destination: Access
 ) -> list[Slices]:
     """The slices of the fastest trips (k,) of one mode.
@@ -210,8 +214,8 @@ def _find_slices(
     """
     length_m = trees.graph.length_m
     ends = trees.graph.ends
-    out_s = _measure_ways_s(trees, origin, leaving=True)
-    in_s = _measure_ways_s(trees, destination, leaving=False)
+    out_s = _measure_s_along_and_against(trees, origin, leaving=True)
+    in_s = _measure_s_along_and_against(trees, destination, leaving=False)
     leaves = ends[origin.street, ::-1]
     enters = ends[destination.street]
     row = trees.find_rows(enters.ravel()).reshape(-1, 2)
@@ -249,7 +253,7 @@ def _find_slices(
     ]
 
 
-def _measure_ways_s(trees: _Trees, point: Access, leaving: bool) -> FloatArray:
+def _measure_s_along_and_against(trees: _Trees, point: Access, leaving: bool) -> FloatArray:
     """Times (k, 2) from points of streets to their ends, along the centre line and against it, or
     from their ends.
 
@@ -288,6 +292,6 @@ def _follow_trees(
         pieces.append((trip, np.full(len(trip), len(pieces)), node, following))
         node = following
     trip, step, tail, head = (np.concatenate(column) for column in zip(*pieces, strict=True))
-    street, backward = trees.find_streets(tail, head)
+    street, backward = trees.find_streets_and_sides(tail, head)
     length_m = trees.graph.length_m[street]
     return Slices(trip, step, street, length_m * backward, length_m * (1 - backward))

@@ -1,7 +1,5 @@
 """Summary of a trace file, for the user before a first run."""
 
-from __future__ import annotations
-
 import shlex
 import textwrap
 from collections.abc import Iterator
@@ -17,11 +15,11 @@ from netsim.errors import format_count
 from netsim.notice import list_doubts
 from netsim.trace_files.read import (
     TraceFile,
+    count_rows_by_cell,
     find_outliers,
     find_repeated,
     list_formats,
     make_trace_file,
-    rank_cells,
 )
 from netsim.traces.moves import Index, Moves, measure_steps, report_doubts
 from netsim.traces.source import Headers
@@ -136,7 +134,7 @@ def _describe_file(table: TraceTable, n_repeated: int) -> _Facts:
         f"{table.n_read:,}, of which usable {len(table) - n_repeated:,}, exact "
         f"duplicates {n_repeated:,}",
     )
-    yield "unusable", table.list_reasons() or "none"
+    yield "unusable", table.format_reasons() or "none"
     for word, text in table.facts.items():
         yield word, _clip_text(text)
     for notice in table.notices:
@@ -207,7 +205,7 @@ def _describe_cells(view: TraceView) -> _Facts:
         yield "cells", "no column cell"
         return
     yield "cells", f"{len(cells):,}; the busiest:"
-    for number, n in rank_cells(view.table)[:10]:
+    for number, n in count_rows_by_cell(view.table)[:10]:
         rows = cell == number
         users = len(np.unique(view.moves.user[rows]))
         days = len(np.unique(view.local_s[rows] // DAY_S))
@@ -222,7 +220,7 @@ def _describe_outliers(view: TraceView) -> _Facts:
     """The effect of leaving out far rows of the busiest cell, which a replay takes by default."""
     xy_m = view.moves.xy_m
     source = "of the file"
-    if busiest := rank_cells(view.table):
+    if busiest := count_rows_by_cell(view.table):
         xy_m = xy_m[view.table.fixes.cell == busiest[0][0]]
         source = f"of cell {_clip_text(view.table.cells[busiest[0][0]], 24)}"
     far = find_outliers(xy_m, None, FAR_SIGMAS)
@@ -251,7 +249,7 @@ def _suggest_command(view: TraceView, file: TraceFile, columns: str) -> _Facts:
         if (value := getattr(file, option)) != "auto":
             words += [f"--{option}", value]
     words += [*shlex.split(columns), *["--survey"] * file.survey]
-    if busiest := rank_cells(view.table):
+    if busiest := count_rows_by_cell(view.table):
         words += ["--cell", view.table.cells[busiest[0][0]]]
     moves = view.moves.select(view.fixes)
     if view.doubts:

@@ -55,7 +55,7 @@ from netsim.traces.table import (
     Plane,
     TraceTable,
     check_crs,
-    trace_outline,
+    sample_box_border,
 )
 from netsim.traces.trace import LocalTime, Trace, find_zone
 from netsim.traces.values import Codes, Texts, parse_epoch_s, quote_text
@@ -130,10 +130,7 @@ class TraceFile(Part):
         """The checked fixes. Raises `BadInput` with one line: file, place, value, bound, remedy."""
         path = self.trace
         check_crs(path, self.crs)
-        if self.format == "auto":
-            kind = detect_format(path)
-        else:
-            kind = self.format
+        kind = detect_format(path) if self.format == "auto" else self.format
         part = list_formats()[kind]
         for key in ("columns", "survey"):
             if getattr(self, key) and key not in part.model_fields:
@@ -333,13 +330,10 @@ class TraceSetting(TraceFile):
         table = table.keep_rows(~find_repeated(table), "duplicate")
         border = None
         if self.extent == "stated" and self.box is not None:
-            border = table.coordinates.to_plane(trace_outline(self.box))
+            border = table.coordinates.to_plane(sample_box_border(self.box))
         table, plane = self._place_rows(table, border)
         fixes = table.fixes
-        if border is None:
-            begins_s = fixes.time_s.min()
-        else:
-            begins_s = self._parse_edge_s("since")
+        begins_s = fixes.time_s.min() if border is None else self._parse_edge_s("since")
         timezone = "UTC" if table.relative else self.timezone
         local = LocalTime.from_zone(timezone, plane.lon_deg, begins_s)
         zone = [notice("trace-relative")] if table.relative else local.notices
@@ -493,7 +487,7 @@ class TraceSetting(TraceFile):
             raise BadInput(
                 f"{self.trace}: cell: {problem}; leave cell out, or try --columns cell=HEADER"
             )
-        rows_of = {cells[c]: n for c, n in rank_cells(table)}
+        rows_of = {cells[c]: n for c, n in count_rows_by_cell(table)}
         busiest = islice(rows_of.items(), 10)
         shown = "busiest cells (rows): " + ", ".join(f"{name} ({n})" for name, n in busiest)
         notices = []
@@ -502,10 +496,7 @@ class TraceSetting(TraceFile):
             notices = [notice("trace-cell-chosen", cell=cell, cells=shown)]
         elif cell not in rows_of:
             near = get_close_matches(cell, rows_of, 3, 0.5)
-            if near:
-                hint = f"did you mean {' or '.join(near)}? "
-            else:
-                hint = ""
+            hint = f"did you mean {' or '.join(near)}? " if near else ""
             raise BadInput(
                 f"{self.trace}: cell: no row of {cell!r}; {hint}{shown}; use one, or all"
             )
@@ -579,7 +570,7 @@ def find_repeated(table: TraceTable) -> BoolArray:
     return out
 
 
-def rank_cells(table: TraceTable) -> list[tuple[int, int]]:
+def count_rows_by_cell(table: TraceTable) -> list[tuple[int, int]]:
     """(cell, rows) of the cells that have rows, most first; equals in order of first appearance."""
     if table.fixes.cell is None:
         return []
@@ -593,10 +584,7 @@ def find_outliers(xy_m: FloatArray, cell: Codes | None, sigmas: float) -> BoolAr
     of all.
     """
     out = np.zeros(len(xy_m), dtype=np.bool_)
-    if cell is None:
-        group = np.zeros(len(xy_m), np.int32)
-    else:
-        group = cell
+    group = np.zeros(len(xy_m), np.int32) if cell is None else cell
     n_rows = np.maximum(np.bincount(group), 1)
     for axis_m in xy_m.T:
         offset_m = axis_m - (np.bincount(group, axis_m) / n_rows)[group]
@@ -609,11 +597,8 @@ def _explain_empty(file: TraceTable, table: TraceTable) -> str:
     times_s = (file.fixes.time_s.min(), file.fixes.time_s.max())
     span = " to ".join(f"{datetime.fromtimestamp(t, UTC):%Y-%m-%dT%H:%M:%SZ}" for t in times_s)
     covers = f"the file covers {span}, {file.coordinates.describe_extent(file.fixes.place)}"
-    if file.coordinates.crs == GLOBE:
-        area = "area_deg"
-    else:
-        area = "area_m"
+    area = "area_deg" if file.coordinates.crs == GLOBE else "area_m"
     return (
-        f"{file.path}: no row is left ({table.list_reasons()}); {covers}; "
+        f"{file.path}: no row is left ({table.format_reasons()}); {covers}; "
         f"widen since, until or {area}"
     )

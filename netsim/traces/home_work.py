@@ -18,13 +18,11 @@ At most one place fulfils either. A long night elsewhere weighs no more than any
 driver who waits in many places, or of a user without a fix at night, nothing is a home.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.clock import DAY_S, Clock, compute_slack_s
+from netsim.clock import DAY_S, Clock, compute_rounding_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
 PLACE_M = 200.0
@@ -68,7 +66,7 @@ def find_user_places(position_m: FloatArray, time_s: FloatArray, clock: Clock) -
     place = _group_places(position_m, time_s, known_s)
     wall_s = clock.wall_s(time_s)
     always = np.ones(len(place), dtype=bool)
-    night, nights = _find_usual_place(place, known_s, wall_s, NIGHT_H, NIGHT_SHARE, always)
+    night, nights = _measure_s_at_usual_place(place, known_s, wall_s, NIGHT_H, NIGHT_SHARE, always)
     if not night.any():
         densest = np.bincount(place, known_s).argmax()
         return UserPlaces(
@@ -78,7 +76,9 @@ def find_user_places(position_m: FloatArray, time_s: FloatArray, clock: Clock) -
     weekday = (clock.weekday(0) + wall_s // DAY_S) % 7 < 5
     offset_m = _average_groups(position_m, known_s, place) - home_m
     away = np.hypot(*offset_m.T)[place] > PLACE_M
-    office, _ = _find_usual_place(place, known_s, wall_s, OFFICE_H, OFFICE_SHARE, weekday & away)
+    office, _ = _measure_s_at_usual_place(
+        place, known_s, wall_s, OFFICE_H, OFFICE_SHARE, weekday & away
+    )
     return UserPlaces(home_m, _average_place(position_m, office, office > 0), nowhere, nights)
 
 
@@ -105,7 +105,7 @@ def _number_stays(position_m: FloatArray, time_s: FloatArray) -> IntArray:
     begins = np.zeros(len(time_s), dtype=int)
     (x0, y0) = position_m[0].tolist()
     before_s = time_s[0]
-    max_s = KNOWN_S + compute_slack_s(KNOWN_S, time_s[-1])
+    max_s = KNOWN_S + compute_rounding_s(KNOWN_S, time_s[-1])
     for i, (x, y, t) in enumerate(zip(*position_m.T.tolist(), time_s.tolist(), strict=True)):
         if t - before_s > max_s or (x - x0) ** 2 + (y - y0) ** 2 > PLACE_M**2:
             begins[i] = 1
@@ -115,24 +115,24 @@ def _number_stays(position_m: FloatArray, time_s: FloatArray) -> IntArray:
     return np.cumsum(begins)
 
 
-def _find_usual_place(
+def _measure_s_at_usual_place(
     place: IntArray,
     known_s: FloatArray,
     wall_s: FloatArray,
     hours: tuple[float, float],
     share: float,
-    counts: BoolArray,
+    is_asked: BoolArray,
 ) -> tuple[FloatArray, int]:
     """The time (n,) of each fix in these hours at the usual place, 0 for all without one; and the
     days with a fix then.
 
     share : of the time in these hours, more than which a place has on a day that counts for it.
-    counts (n,) : which fixes are asked about.
+    is_asked (n,) : which fixes are asked about.
     """
     low_s, high_s = (3600.0 * h for h in hours)
     day = np.floor(wall_s / DAY_S).astype(int)
     at_s = wall_s - day * DAY_S
-    fixed = counts & (at_s >= low_s) & (at_s < high_s)
+    fixed = is_asked & (at_s >= low_s) & (at_s < high_s)
     days = np.unique(day[fixed])
     n_days = len(days)
     spent_s, n_fixes = np.zeros((2, n_days, place.max() + 1))
@@ -141,7 +141,7 @@ def _find_usual_place(
         ends_s = np.minimum(at_s + known_s, high_s + k * DAY_S)
         begins_s = np.maximum(at_s, low_s + k * DAY_S)
         row = np.searchsorted(days, day + k)
-        is_counted = counts & np.isin(day + k, days)
+        is_counted = is_asked & np.isin(day + k, days)
         own_s = np.where(is_counted, np.clip(ends_s - begins_s, 0, None), 0.0)
         time_of += own_s
         np.add.at(spent_s, (row[is_counted], place[is_counted]), own_s[is_counted])

@@ -2,8 +2,6 @@
 that means absence.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from netsim.clock import Clock, compute_slack_s
+from netsim.clock import Clock, compute_rounding_s
 from netsim.columns import Columns, frozen
 from netsim.errors import BadInput, format_count
 from netsim.notice import Notice, notice
@@ -143,7 +141,7 @@ def resample_trips(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, i
     moves = moves.select(np.append(True, is_new_user | (np.diff(moves.time_s) > 0)))
     user = moves.user
     time_s = moves.time_s
-    max_s = gap_s + compute_slack_s(gap_s, time_s[1:])
+    max_s = gap_s + compute_rounding_s(gap_s, time_s[1:])
     is_other_user = np.diff(user) != 0
     cuts = np.flatnonzero(is_other_user | (np.diff(time_s) > max_s)) + 1
     pieces: list[Moves] = []

@@ -90,10 +90,7 @@ class Source:
         total = 0
         packed = self._is_packed()
         with open_regular(self.path, MOST_FILE_BYTES) as raw:
-            if packed:
-                file = cast(BinaryIO, gzip.GzipFile(fileobj=raw))
-            else:
-                file = raw
+            file = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
             while chunk := self._read_chunk(file):
                 total += len(chunk)
                 if packed and total > MAX_UNPACKED_BYTES:
@@ -157,10 +154,7 @@ class Source:
         held = b""
         for chunk in self.read_chunks():
             chunk = held + chunk
-            if chunk.endswith(b"\r"):
-                held = b"\r"
-            else:
-                held = b""
+            held = b"\r" if chunk.endswith(b"\r") else b""
             yield chunk[: len(chunk) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if held:
             yield b"\n"
@@ -525,7 +519,7 @@ def read_number_table(
     return table
 
 
-def read_fields(
+def read_lines_and_fields(
     source: Source, fields: Sequence[Field], skip: int = 0, delimiter: str | None = None
 ) -> tuple[FloatArray, ...]:
     """The line of each row (n,), and columns (n,) of numbers, of a file without a header, below

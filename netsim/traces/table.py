@@ -155,7 +155,7 @@ def check_crs(path: str, crs: str) -> None:
         )
 
 
-def trace_outline(box: Box) -> FloatArray:
+def sample_box_border(box: Box) -> FloatArray:
     """Points (132, 2) along the border of a box (low, low, high, high), alike on all sides."""
     places = ((0, 1), (2, 1), (2, 3), (0, 3), (0, 1))
     corners = np.array([(box[i], box[j]) for i, j in places])
@@ -258,7 +258,7 @@ class TraceTable:
             self, fixes=self.fixes.select(is_kept) if n else self.fixes, left_out=left_out
         )
 
-    def list_reasons(self) -> str:
+    def format_reasons(self) -> str:
         return ", ".join(f"{reason} {n:,}" for reason, n in self.left_out.items() if n)
 
 
@@ -359,23 +359,14 @@ class FixBuilder:
             self.notices += self._times.notices
         if "accuracy_m" in columns:
             self.notices.append(notice("trace-accuracy-unused"))
-        if self._users:
-            users = self._name_users()
-        else:
-            users = self._name_codes("user", columns)
+        users = self._name_users() if self._users else self._name_codes("user", columns)
         n_alike = Counter(map(str.casefold, users))
-        if "cell" in columns:
-            cells = self._name_codes("cell", columns)
-        else:
-            cells = ()
+        cells = self._name_codes("cell", columns) if "cell" in columns else ()
         if alike := [name for name in users if n_alike[name.casefold()] > 1]:
             text = f"{join_texts(alike[:4])}{', ...' * (len(alike) > 4)}"
             self.notices.append(notice("trace-users-alike", users=text))
         columns = self._order_rows(self._drop_unplaced(format, columns))
-        if "lat" in columns:
-            names = DEGREES
-        else:
-            names = METRES
+        names = DEGREES if "lat" in columns else METRES
         place = np.column_stack([columns.pop(name) for name in names])
         fixes = FixRows(
             user=columns["user"],
@@ -458,10 +449,7 @@ class FixBuilder:
         )
         is_usable = placed & (columns["user"] >= 0)
         if not is_usable.any():
-            if placed.any():
-                missing = "a user"
-            else:
-                missing = "a position with a time"
+            missing = "a user" if placed.any() else "a position with a time"
             raise BadInput(f"{self.path}: no row has {missing}; give a {format} file that has some")
         self.left_out["position_missing"] += (~placed).sum()
         self.left_out["user_missing"] += (placed & ~is_usable).sum()
@@ -524,11 +512,11 @@ def _keep_usable(table: TraceTable) -> TraceTable:
             else:
                 remedy = "correct the column"
             raise BadInput(
-                f"{table.path}: no row is usable ({table.list_reasons()}): {wrong}; {remedy}"
+                f"{table.path}: no row is usable ({table.format_reasons()}): {wrong}; {remedy}"
             )
     if not len(table):
         check = "; ".join(("check those columns of the file", *list_doubts(table.notices)))
-        raise BadInput(f"{table.path}: no row is usable ({table.list_reasons()}); {check}")
+        raise BadInput(f"{table.path}: no row is usable ({table.format_reasons()}); {check}")
     return table
 
 

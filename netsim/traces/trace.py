@@ -137,10 +137,7 @@ def build_wall_clock(first_day: date, midnight_s: float, zone: tzinfo, until_s: 
         - midnight_s
     )
     shift_s = _find_offset_s(zone, midnight_s) - first_s
-    if shift_s:
-        changes = [(0.0, shift_s)]
-    else:
-        changes = []
+    changes = [(0.0, shift_s)] if shift_s else []
     before_s = midnight_s
     while before_s < midnight_s + until_s:
         after_s = before_s + DAY_S

@@ -1,7 +1,5 @@
 """Text to numbers, codes and times. Errors give the row of the column; callers add the file."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
@@ -218,10 +216,7 @@ def renumber_names(
 
 def quote_text(value: str, quote: bool = True) -> str:
     """A value in a message: one line, at most 40 characters."""
-    if len(value) <= 40:
-        short = value
-    else:
-        short = value[:37] + "..."
+    short = value if len(value) <= 40 else value[:37] + "..."
     if quote:
         return repr(short)
     return " ".join(short.split())
@@ -332,10 +327,7 @@ class Times:
             except ValueError as error:
                 raise Refused(0, str(error)) from error
             self._first_line = line
-        if self._unit:
-            time_s = self._read_numbers(text, self._unit)
-        else:
-            time_s = self._read_texts(text)
+        time_s = self._read_numbers(text, self._unit) if self._unit else self._read_texts(text)
         self._n_rows += len(text)
         return time_s
 
@@ -469,10 +461,7 @@ def _describe_date(text: Sequence[str], value: float, header: str) -> str:
     if late and _SHORT_COMPACT.fullmatch(first) and not _count_date_digits(first):
         digits = f"20{digits}"
     if _count_date_digits(digits):
-        if digits[8:]:
-            clock = f" {digits[8:10]}:{digits[10:12] or '00'}"
-        else:
-            clock = ""
+        clock = f" {digits[8:10]}:{digits[10:12] or '00'}" if digits[8:] else ""
         return f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}{clock}"
     step = np.abs(np.diff(to_numbers(text[:1000])))
     finely = len(decimals) >= _SERIAL_DECIMALS and (step[step > 0] < _SERIAL_STEP).all()

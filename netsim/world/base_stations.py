@@ -183,10 +183,7 @@ class Hexagonal(Layout):
         return area.centre_m + np.stack([i, j], axis=1)[near] @ self._step_m
 
     def stations(self, area: Area, origin_deg: LatLon | None, site: Site | None = None) -> Stations:
-        if self.rings is None:
-            sites = self._fill_area(area)
-        else:
-            sites = self._place_rings(area)
+        sites = self._fill_area(area) if self.rings is None else self._place_rings(area)
         n_cells = len(sites) * self.sectors
         if n_cells > MAX_STATIONS:
             raise BadInput(
@@ -481,10 +478,7 @@ def _read_station_list(
             raise BadInput(f"{path}: line {rows.idxmax()}: {problem}")
     n_others = len(table) - len(kept)
     unread = [*read.attrs["unread"], *read.columns.difference([*table, "band", "name"])]
-    if n_others:
-        notices = [notice("cells-of-other-bands", file=path, number=n_others)]
-    else:
-        notices = []
+    notices = [notice("cells-of-other-bands", file=path, number=n_others)] if n_others else []
     near = {
         name: ours for name in unread for ours in _OF_LIST if ours.startswith(f"{name.lower()}_")
     }
@@ -600,10 +594,7 @@ class CellFile(Layout):
     def _build_station(self, cell: dict[str, Any]) -> BaseStation:
         stated = {k: v for k, v in cell.items() if v == v}
         cell = {"height_m": self.height_m, "power_dbm": self.power_dbm} | stated
-        if "tilt_deg" in cell:
-            tilt = {"tilt_deg": cell.pop("tilt_deg")}
-        else:
-            tilt = {}
+        tilt = {"tilt_deg": cell.pop("tilt_deg")} if "tilt_deg" in cell else {}
         if "azimuth_deg" in cell:
             cell |= {
                 "azimuth_deg": cell["azimuth_deg"] % 360,
@@ -619,13 +610,13 @@ class CellFile(Layout):
 
     def _load_cells(self) -> Cells:
         columns = tuple(self.columns.items())
-        return _read_version(
+        return _read_cached_cells(
             self.file, self.radio, self.band, columns, read_file_version(self.file)
         )
 
 
 @lru_cache(maxsize=1)  # one file, so that places and notices read it once
-def _read_version(
+def _read_cached_cells(
     path: str,
     radio: str | None,
     band: str | None,

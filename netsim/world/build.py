@@ -2,8 +2,6 @@
 environment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -59,7 +57,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         )
     area = city.area(None if trace is None else trace.area)
     duration_s = _find_duration_s(setting, trace)
-    clock = setting.clock if trace is None else trace.local.build_clock(duration_s)
+    clock = setting.stated_clock if trace is None else trace.local.build_clock(duration_s)
     buildings = city.buildings(area, streams)
     graph = None
     premises = Premises.none()
@@ -106,7 +104,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     training_s = np.full(len(names), ues.training_s_per_sample)
     spread = ues.compute_heterogeneity
     if spread is not None:
-        training_s *= spread.draw_factor(ue, streams.derive_rng("ues.compute"))
+        training_s *= spread.draw_time_factor(ue, streams.derive_rng("ues.compute"))
     parts = chain(collect_parts(setting), collect_parts(setting.radio), collect_parts(ues))
     built = Built(station_names, find_highest_floor_m(setting, ground, indoors or state.indoors()))
     return World(
@@ -152,10 +150,7 @@ def place_stations(setting: WorldSetting, area: Area, trace: Trace | None, site:
         if trace is not None and trace.rsrp_dbm is None and not setting.listed_stations:
             return choose_default_layout(area, trace.notices).stations(area, None)
         return setting.listed_stations
-    if trace is None:
-        at_deg = setting.city.origin()
-    else:
-        at_deg = trace.origin_deg or setting.city.origin()
+    at_deg = setting.city.origin() if trace is None else trace.origin_deg or setting.city.origin()
     return setting.layout.stations(area, at_deg, site)
 
 
@@ -244,7 +239,7 @@ def report_long_links(setting: WorldSetting, stations: Stations, area: Area) -> 
     """
     if not stations:
         return
-    away_m = area.farthest_m(collect_positions_m(stations))
+    away_m = area.measure_farthest_corner_m(collect_positions_m(stations))
     far = np.argmax(away_m)
     station = stations[far]
     check_near(
@@ -275,10 +270,7 @@ def _report_far_stations(setting: WorldSetting, area: Area) -> Iterator[Notice]:
     width_m, height_m = area.side_m
     if len(far):
         farthest = np.argmax(away_m)
-        if len(far) > 1:
-            rest = f", and {len(far) - 1} more do as well"
-        else:
-            rest = ""
+        rest = f", and {len(far) - 1} more do as well" if len(far) > 1 else ""
         name = stations[farthest].name
         yield notice(
             "station-far",

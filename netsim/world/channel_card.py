@@ -2,8 +2,6 @@
 with every run.
 """
 
-from __future__ import annotations
-
 from netsim.part import Part
 from netsim.radio.schedulers import Simultaneous
 from netsim.traces.values import Texts
@@ -26,18 +24,12 @@ def describe_channel(
     """
     radio = setting.radio
     measured = "read from the trace, not modelled"
-    if stations:
-        law = f"{'of uplinks only: ' if replayed else ''}{{}}"
-    else:
-        law = "not modelled"
-    if setting.layout is None:
-        placed = "listed"
-    else:
-        placed = _describe_part(setting.layout)
+    law = f"{'of uplinks only: ' if replayed else ''}{{}}" if stations else "not modelled"
+    placed = "listed" if setting.layout is None else _describe_part(setting.layout)
     if setting.base_stations == ():
         placed = "hexagonal, placed over the trace's area"
     sight = _describe_part(radio.line_of_sight)
-    if not radio.knows_sight:
+    if not radio.sight_is_modelled:
         sight = "not known: obstacles are in the gains"
     if radio.line_of_sight.needs_of_law:  # of the path loss law that its probability is from
         sight += f" of {radio.path_loss.kind_name()}"
@@ -81,10 +73,7 @@ def list_not_modelled(radio: Radio) -> Texts:
     air = radio.dynamic_uplink
     repeats = air is not None and air.retransmissions > 0
     uplink = radio.uplink
-    if air is None:
-        schedules = uplink.groups_ues
-    else:
-        schedules = not isinstance(air.scheduler, Simultaneous)
+    schedules = uplink.groups_ues if air is None else not isinstance(air.scheduler, Simultaneous)
     return (
         "Doppler and fading within a block",
         "frequency selectivity",

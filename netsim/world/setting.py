@@ -97,7 +97,7 @@ class ComputeSpread(Part):
         """The factor in terms of N, a standard normal draw."""
 
     @abstractmethod
-    def draw_factor(self, ue: IntArray, rng: Rng) -> FloatArray:
+    def draw_time_factor(self, ue: IntArray, rng: Rng) -> FloatArray:
         """The factor (n,) of UEs (n,); that of UE u depends on the seed and u only."""
 
 
@@ -123,7 +123,7 @@ class HalfNormal(ComputeSpread):
     def formula(self) -> str:
         return f"1 + {self.scale:g} |N|"
 
-    def draw_factor(self, ue: IntArray, rng: Rng) -> FloatArray:
+    def draw_time_factor(self, ue: IntArray, rng: Rng) -> FloatArray:
         return 1.0 + self.scale * np.abs(rng.normal("spread", ue))
 
 
@@ -141,7 +141,7 @@ class LogNormal(ComputeSpread):
     def formula(self) -> str:
         return f"exp({self.sigma:g} N)"
 
-    def draw_factor(self, ue: IntArray, rng: Rng) -> FloatArray:
+    def draw_time_factor(self, ue: IntArray, rng: Rng) -> FloatArray:
         return np.exp(self.sigma * rng.normal("spread", ue))
 
 
@@ -253,7 +253,7 @@ class Radio(Part):
     with links as then"""
 
     @property
-    def knows_sight(self) -> bool:
+    def sight_is_modelled(self) -> bool:
         """Whether line of sight is modelled: beside gains of a file `always` states nothing of
         their obstacles.
         """
@@ -317,7 +317,7 @@ class WorldSetting(Part):
         return text.zfill(5)
 
     @property
-    def clock(self) -> Clock:
+    def stated_clock(self) -> Clock:
         """The clock of a world without a trace."""
         hours, minutes = map(int, self.begins.split(":"))
         return Clock.from_first_day(
@@ -333,7 +333,7 @@ class WorldSetting(Part):
                 )
 
     @model_validator(mode="after")
-    def _complete(self) -> Self:
+    def _check_together(self) -> Self:
         self._check_needs("ues.mobility", self.ues.mobility)
         self._check_needs("radio.line_of_sight", self.radio.line_of_sight)
         law = self.radio.path_loss

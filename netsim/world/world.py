@@ -1,7 +1,5 @@
 """The world: one SimPy environment in which UEs move and measure."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -76,10 +74,7 @@ def draw_budget(
 
     def geometry(position_m: FloatArray, pairs: Pairs) -> BoolArray:
         above_m = np.broadcast_to(pairs.ue_height_m, (len(position_m), 1))
-        if pairs.indoors is None:
-            building = None
-        else:
-            building = pairs.indoors.building
+        building = None if pairs.indoors is None else pairs.indoors.building
         return buildings.has_line_of_sight(
             np.column_stack([position_m, above_m]), antennas_m, building
         )
@@ -249,10 +244,7 @@ class World:
             self.state, fixes = self.mobility.advance(self.state, t0, until, self.ground)
             self.moves += 1
             if self.measurement_period_s is not None:
-                if due:
-                    fixes = self._sample(before.position_m, t0, until)
-                else:
-                    fixes = Fixes.none()
+                fixes = self._sample(before.position_m, t0, until) if due else Fixes.none()
             if len(fixes):
                 self._buffer.append(
                     self._measure(fixes, None if self.measurement_period_s is None else before)
@@ -308,10 +300,7 @@ class World:
         tree.
         """
         self.catch_up()
-        if self.tracks is None:
-            trail = None
-        else:
-            trail = self.tracks.trail
+        trail = None if self.tracks is None else self.tracks.trail
         return WorldMemory(self.state, self.attached, trail, self._join_buffer())
 
     def resume(self, memory: WorldMemory, time_s: float) -> None:
@@ -364,10 +353,7 @@ class World:
         sampled : the state that the fixes are samples of; None where the mobility model takes them.
         """
         if fixes.rsrp_dbm is not None:
-            if fixes.cell is None:
-                cell = np.zeros(len(fixes), dtype=np.int64)
-            else:
-                cell = fixes.cell
+            cell = np.zeros(len(fixes), dtype=np.int64) if fixes.cell is None else fixes.cell
             return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm)
         if sampled is not None:
             return self._report_rsrp(fixes, self._compute_rsrp_dbm(sampled)[fixes.ue])
@@ -396,10 +382,7 @@ class World:
 
     def _measure_model(self, fixes: Fixes) -> Observations:
         indoors = self.find_state_indoors(self.state)
-        if indoors is None:
-            inside = None
-        else:
-            inside = indoors.select(fixes.ue)
+        inside = None if indoors is None else indoors.select(fixes.ue)
         return self._report_rsrp(fixes, self.budget.rsrp_dbm(fixes.position_m, inside))
 
     def _report_rsrp(self, fixes: Fixes, rsrp: FloatArray) -> Observations:
@@ -466,10 +449,7 @@ class World:
     def _look_at(self, state: State, served: Attachment | None) -> UeStates:
         indoors = self.find_state_indoors(state)
         n = len(self.ues)
-        if indoors is None:
-            inside = np.zeros(n, dtype=np.bool_)
-        else:
-            inside = indoors.inside
+        inside = np.zeros(n, dtype=np.bool_) if indoors is None else indoors.inside
         return UeStates(
             state.position_m, inside, np.full(n, -1) if served is None else served.serving
         )
@@ -495,9 +475,9 @@ class World:
             linked = links.compute_sinr(radio.downlink.noise_dbm)[ue, serving]
             sinr = np.where(serving >= 0, linked, 0.0)
         complete = np.array_equal(ue, np.arange(len(self.ues)))  # then nothing is copied
-        block = radio.fading.block_index(round_, links.time_s)
+        block = radio.fading.find_block(round_, links.time_s)
         rng = self.ground.streams.derive_rng("radio.fading")
-        fading = radio.fading.draw(ue, n_bs, block, rng)
+        fading = radio.fading.draw_amplitudes(ue, n_bs, block, rng)
         if complete:
             gain = links.gain
         else:
@@ -551,15 +531,12 @@ class World:
             time_s, self.locate_ues(), self.find_indoors()
         )
         fading = self.setting.radio.fading
-        block = fading.block_index(round_, time_s)
-        amplitude = fading.draw(
+        block = fading.find_block(round_, time_s)
+        amplitude = fading.draw_amplitudes(
             cohort.ue, 1, block, self.ground.streams.derive_rng("radio.fading.elsewhere")
         )
         nothing = np.zeros(len(cohort.ue))
-        if amplitude is None:
-            heard_amplitude = None
-        else:
-            heard_amplitude = amplitude[:, :, :antennas]
+        heard_amplitude = None if amplitude is None else amplitude[:, :, :antennas]
         unlimited = np.full(len(cohort.ue), np.inf)
         gain = links.gain.take(cohort.ue, axis=0)
         heard = replace(
@@ -574,7 +551,7 @@ class World:
         return heard, links
 
 
-def look_at(world: World, power: Power | None = None) -> Look:
+def make_look(world: World, power: Power | None = None) -> Look:
     """Looks at the UEs of a world where they are at the time of the call; power: the policy by
     which they send.
 
@@ -586,8 +563,10 @@ def look_at(world: World, power: Power | None = None) -> Look:
         links = world.compute_links()
         fading_of = world.setting.radio.fading
         streams = world.ground.streams
-        block = fading_of.block_index(round_, links.time_s)
-        fading = fading_of.draw(ue, links.gain.shape[1], block, streams.derive_rng("radio.fading"))
+        block = fading_of.find_block(round_, links.time_s)
+        fading = fading_of.draw_amplitudes(
+            ue, links.gain.shape[1], block, streams.derive_rng("radio.fading")
+        )
         serving = world.find_serving(links).take(ue)
         gain = links.gain.take(ue, axis=0)
         power_w = None

@@ -2,8 +2,6 @@
 summaries.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
@@ -28,7 +26,7 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.gathered import flatten_keys
 from scenarios.app.run.events import Watch
-from scenarios.app.run.job import Job, JobKind, do_job, find_changed_input
+from scenarios.app.run.job import Job, JobKind, do_job, find_changed_input_and_digest
 from scenarios.app.run.runner import build_run_job
 from scenarios.app.run.sweep import make_folder_name
 from scenarios.app.study.load import load
@@ -95,7 +93,7 @@ def _build_repetition(record: Path, place: Path, replace: bool) -> Job:
         (job,) = build_training_jobs(study, [int(manifest["seed"])], place, replace)
     else:
         job = build_run_job(study, place, command=f"netsim rerun {folder}", replace=replace)
-    file, digest = find_changed_input(folder / STUDY, job.text)
+    file, digest = find_changed_input_and_digest(folder / STUDY, job.text)
     if file:
         reason = (
             "has other content than when this run read it"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from pytest import approx, raises
 from scipy.optimize import bisect
+from tabled import cases
 
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import Gaussian
@@ -267,8 +268,7 @@ class TestCompose:
 
     def test_sampling_counts_nothing_under_replacement(self):
         sampled = compose([(1.0, 0.1, 10)], 1e-5, "replace")
-        expected = compose([(1.0, 1.0, 10)], 1e-5).best.epsilon
-        assert sampled.best.epsilon == expected
+        assert sampled.best.epsilon == compose([(1.0, 1.0, 10)], 1e-5).best.epsilon
         assert all("sampling counts nothing under replace" in f.words for f in sampled.figures)
 
 
@@ -276,8 +276,7 @@ class TestLeastMultiplier:
     @parametrize("epsilon, rounds", [(0.1, 1), (1.0, 100), (50.0, 1000)])
     def test_full(self, epsilon, rounds):
         z = find_noise_multiplier(epsilon, 1e-6, rounds)
-        result = both(z, rounds, 1e-6).best.epsilon
-        assert result == approx(epsilon, rel=1e-9)
+        assert both(z, rounds, 1e-6).best.epsilon == approx(epsilon, rel=1e-9)
 
     @parametrize(
         "epsilon, rounds, q",
@@ -447,24 +446,16 @@ class TestGaussian:
 
     @parametrize(
         "keys, says",
-        [
-            ({}, "exactly one of noise_multiplier and epsilon"),
-            (
-                {"noise_multiplier": 1.0, "epsilon": 1.0},
-                "exactly one of noise_multiplier and epsilon",
-            ),
-            ({"noise_multiplier": 1.0, "calibration": "classic"}, "needs an epsilon"),
-            (
-                {"epsilon": 1.0, "calibration": "classic"},
-                "below 1, not 1; use calibration: analytic",
-            ),
-            (
-                {"epsilon": 20.0, "calibration": "classic"},
-                "below 1, not 20; .* or classic_beyond_one: true",
-            ),
-            ({"epsilon": 0.5, "classic_beyond_one": True}, "is for calibration: classic"),
-            ({"noise_multiplier": 1.0, "classic_beyond_one": True}, "is for calibration: classic"),
-        ],
+        cases("""
+        {}, "exactly one of noise_multiplier and epsilon"
+        {"noise_multiplier": 1.0, "epsilon": 1.0}, "exactly one of noise_multiplier and epsilon"
+        {"noise_multiplier": 1.0, "calibration": "classic"}, "needs an epsilon"
+        {"epsilon": 1.0, "calibration": "classic"}, "below 1, not 1; use calibration: analytic"
+        {"epsilon": 20.0, "calibration": "classic"}, "below 1, not 20; .* or classic_beyond_one:
+          true"
+        {"epsilon": 0.5, "classic_beyond_one": True}, "is for calibration: classic"
+        {"noise_multiplier": 1.0, "classic_beyond_one": True}, "is for calibration: classic"
+        """),
     )
     def test_refusals_are_one_line(self, keys, says):
         with raises(ValidationError, match=says) as error:

@@ -61,8 +61,7 @@ def test_adding_a_ue_changes_nothing_for_the_others(kind):
 def test_draws_hang_on_seed_ue_and_time_alone():
     part = built("charging")
     time_s = 22.5 * HOUR_S
-    expected = find_there(part, time_s, 200).tolist()
-    assert find_there(part, time_s, 200).tolist() == expected
+    assert find_there(part, time_s, 200).tolist() == find_there(part, time_s, 200).tolist()
     another = find_there(part, time_s, 200, rng=Streams(6).derive_rng("availability"))
     assert (find_there(part, time_s, 200) != another).sum() > 20
 
@@ -127,8 +126,7 @@ def test_each_night_is_one_stretch_around_midnight_of_the_length_that_is_drawn()
     assert abs(middle_h.mean() - (22 + 3.5)) < 0.1
     assert abs(np.corrcoef(plugged.argmax(axis=1).ravel(), length_h.ravel())[0, 1]) < 0.07
     own_h = length_h.mean(axis=0)  # nights are independent: means over nights vary as much less
-    expected = 1 / np.sqrt(nights)
-    assert own_h.std() == pytest.approx(expected, rel=0.2)
+    assert own_h.std() == pytest.approx(1 / np.sqrt(nights), rel=0.2)
 
 
 @pytest.mark.parametrize(("day", "night_hours"), [(date(2026, 10, 24), 9), (date(2026, 3, 28), 7)])

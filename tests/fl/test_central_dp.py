@@ -61,8 +61,7 @@ class TestUniform:
         for decoded in ([1, 1, 1, 1, 1], [1, 0, 1, 0, 0], [0, 0, 0, 0, 0]):
             heard = np.array(decoded, dtype=bool)
             weights, state = part.compute_weights(Received(updates, heard), facts(), part.start())
-            expected = np.where(heard, 1 / (share * K), 0.0)
-            assert_allclose(weights, expected, rtol=1e-15)
+            assert_allclose(weights, np.where(heard, 1 / (share * K), 0.0), rtol=1e-15)
             assert state is None
             assert part.weight == approx(1 / (share * K), rel=1e-15)
 
@@ -181,8 +180,7 @@ class TestCentralGaussian:
         sent, _, _ = device(Clip(), nobody, LastFigures())
         _, state, _ = device(part, sent, part.start(0))
         total = np.zeros((1, D))
-        context = facts()
-        merged, _, spends = part.finish(total, 0, context, state, rng())
+        merged, _, spends = part.finish(total, 0, facts(), state, rng())
         assert merged.any()
         assert len(spends) == 1
 
@@ -227,7 +225,7 @@ class TestAdaptiveClip:
         path = []
         updates = self.build_sizes()
         for round_ in range(1, rounds + 1):
-            path.append(part.promise(state))
+            path.append(part.promise_norm(state))
             context = facts(round_, weight)
             clipped, state, _ = part.protect(
                 updates, build_local_of_rows(updates), context, state, rng(round_)
@@ -242,8 +240,7 @@ class TestAdaptiveClip:
     @parametrize("quantile", [0.2, 0.9])
     @parametrize("noise", [1e-9, 5.0])
     def test_converges_to_the_quantile(self, start, quantile, noise):
-        part = AdaptiveClip(norm=start, quantile=quantile, count_noise=noise)
-        _, path = self.play(part, 400)
+        _, path = self.play(AdaptiveClip(norm=start, quantile=quantile, count_noise=noise), 400)
         share = np.mean(self.sizes <= np.median(path[-100:]))
         assert share == approx(quantile, abs=0.01 if noise < 1 else 0.03)
         if noise < 1:

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from fl_values import build_local
 from noticed import by_key
+from tabled import cases
 
 from fl.round.caveats import collect_caveats
 from fl.round.collect import sample_ues
@@ -131,7 +132,15 @@ def test_epsilon_counts_on_no_sampling_where_a_cohort_stays(tiny, tmp_path):
     assert "cohort_rounds: who is drawn stays for 4 rounds" in kept[key]
 
 
-@parametrize(("share", "near"), [(0.9, "0.5"), (1.0, "0.5"), (0.3, "0.333333"), (0.22, "0.2")])
+@parametrize(
+    ("share", "near"),
+    cases("""
+    0.9, "0.5"
+    1.0, "0.5"
+    0.3, "0.333333"
+    0.22, "0.2"
+    """),
+)
 def test_shares_that_cannot_take_turns_are_refused_with_one_that_can(share, near, tiny):
     cyclic = {"learning.sampling": "cyclic", "learning.participation": share}
     with pytest.raises(BadInput, match=rf"not one over a whole number from 2.* take {near}$"):

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pytest import raises
 from scipy import stats
 from sklearn.cluster import DBSCAN
+from tabled import cases
 
 from fl.curation import (
     CURATIONS,
@@ -125,7 +126,13 @@ class TestFarthest:
     context = np.select([x[:, 0] > 1000, x[:, 1] < -500], [0, 1], 2)
 
     @parametrize(
-        "num, expected", [(1, [1, 0, 0]), (30, [30, 0, 0]), (47, [30, 17, 0]), (80, [30, 50, 0])]
+        "num, expected",
+        cases("""
+        1, [1, 0, 0]
+        30, [30, 0, 0]
+        47, [30, 17, 0]
+        80, [30, 50, 0]
+        """),
     )
     def test_keeps_the_farthest_clusters(self, num, expected):
         assert (
@@ -261,8 +268,7 @@ class TestGan:
         data = local(*[commuter(40, i) for i in range(5)])
         together = apply(Gan(steps=5), data).local.x
         monkeypatch.setattr("fl.curation._ROWS", 2)
-        result = apply(Gan(steps=5), data).local.x
-        assert_allclose(result, together, rtol=1e-9)
+        assert_allclose(apply(Gan(steps=5), data).local.x, together, rtol=1e-9)
         assert (together != data.x).all()
 
 

@@ -64,7 +64,7 @@ class TestEnumeration:
     @fixture
     def e(self):
         """Products of the rounds of each night, by place (2, 9)."""
-        e = self.ERRORS.compute_likelihood(self.Z.reshape(6, 1, 2), self.GRID)
+        e = self.ERRORS.compute_likelihood_ratio(self.Z.reshape(6, 1, 2), self.GRID)
         return e.astype(float).reshape(2, 3, 9).prod(axis=1)
 
     @fixture

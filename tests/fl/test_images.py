@@ -365,7 +365,12 @@ def test_cohorts_train_as_solo_devices_do(net, image):
     counts = [13, 1, 40, 7]
     data = draw_images(counts, image)
     together, _ = train(net, image, data, 0.3, 2)
-    assert ClassificationSettings(0.1, 0.3, 2).count_batch(data.count).tolist() == [4, 1, 12, 3]
+    assert ClassificationSettings(0.1, 0.3, 2).compute_batch_sizes(data.count).tolist() == [
+        4,
+        1,
+        12,
+        3,
+    ]
     for k, n in enumerate(counts):
         alone, _ = train(net, image, draw_images([n], image, [k]), 0.3, 2)
         assert_allclose(together[k], alone[0], atol=2e-6)

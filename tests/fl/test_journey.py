@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tabled import cases
 
 from fl.round import server as server_of_runs
 from fl.round.uploads import Flight, Uploads
@@ -62,7 +63,14 @@ def test_the_page_names_modules_that_are_there_and_steps_in_the_order_of_the_cod
     assert letters == "".join(dict.fromkeys(re.findall(r"\b([a-m])  \w", code))) == "abcdefghijklm"
 
 
-@pytest.mark.parametrize("enough, ues", [(1, [4]), (2, [4, 7, 2]), (3, None)])
+@pytest.mark.parametrize(
+    "enough, ues",
+    cases("""
+    1, [4]
+    2, [4, 7, 2]
+    3, None
+    """),
+)
 def test_a_buffer_ends_with_all_rows_of_the_ue_that_fills_it(enough, ues):
     ue = np.array([4, 4, 7, 2, 2, 9])
     decoded = np.array([True, True, False, True, True, False])

@@ -6,9 +6,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+from arrays import read_array
 from interrupted import run_in_two
 from numpy.random import default_rng
 from pytest import approx, mark
+from tabled import cases
 
 from benchmarks.growth import Work, document
 from fl.attacks.place_maps import NeuronVotes, PlaceMaps
@@ -46,13 +48,13 @@ def belief():
     p[1, [cell(150, 850), cell(450, 150)]] = 0.7, 0.3
     prior = np.zeros(len(GRID), dtype=np.float32)
     prior[[cell(150, 450), cell(450, 450), cell(750, 450), cell(850, 450)]] = 0.4, 0.25, 0.2, 0.15
-    return Belief(3, 1800.0, np.array([4, 9]), GRID, p, prior)
+    return Belief(3, 1800.0, read_array("4 9"), GRID, p, prior)
 
 
 def row(truth_m):
     """That of UE 4, which is truly there; UE 7 was measured and is unknown, UE 9 the other way
     round."""
-    is_present = Whereabouts(np.array([3, 3]), np.array([4, 7]), np.array([truth_m, [0.0, 0.0]]))
+    is_present = Whereabouts(read_array("3 3"), read_array("4 7"), np.array([truth_m, [0.0, 0.0]]))
     result = tabulate_tracking("tracker", belief(), is_present, None, NEAR_M, hindsight=False)
     assert result["ue"].tolist() == [4]
     assert result["round"] == [3]
@@ -68,7 +70,11 @@ def distance_m(place_m):
 
 @mark.parametrize(
     ("truth_m", "of_answer", "of_disc"),
-    [((150.0, 470.0), False, True), ((550.0, 470.0), True, False), ((350.0, 450.0), False, False)],
+    cases("""
+    (150.0, 470.0), False, True
+    (550.0, 470.0), True, False
+    (350.0, 450.0), False, False
+"""),
 )
 def test_success_is_that_of_the_disc_and_error_that_of_the_answer(truth_m, of_answer, of_disc):
     """The answer of least distance is the middle of the line, and the disc that holds most is at
@@ -101,8 +107,8 @@ def test_a_truth_is_in_the_area_of_half_only_where_belief_is_highest():
         assert result["prior_expected_distance_m"] == approx(
             belief().prior @ distance_m(truth_m), rel=1e-3
         )
-    two = belief().only(np.array([1]))  # 0.7 and 0.3: the second is in the area of 90 % alone
-    is_present = Whereabouts(np.array([3]), np.array([9]), np.array([[450.0, 150.0]]))
+    two = belief().select_ues(np.array([1]))  # 0.7 and 0.3: the second is in the area of 90 % alone
+    is_present = Whereabouts(np.array([3]), np.array([9]), read_array("450.0 150;"))
     result = tabulate_tracking("tracker", two, is_present, None, NEAR_M, hindsight=True)
     assert (result["in50"][0], result["in90"][0], result["hindsight"][0]) == (False, True, True)
 
@@ -128,7 +134,7 @@ def test_a_run_that_goes_on_has_the_bytes_of_one_that_never_stopped(tmp_path, ta
 # -- lists of places of nobody in particular: precision, coverage, and what chance reaches
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
-TRUE = np.array([[300.0, 300.0], [1000.0, 700.0], [1010.0, 700.0], [1990.0, 1490.0]])
+TRUE = read_array("300.0 300; 1000 700; 1010 700; 1990 1490")
 
 
 def draw_score(draw, radius_m, count, tries=4_000):
@@ -141,7 +147,7 @@ def draw_score(draw, radius_m, count, tries=4_000):
 
 class TestScores:
     def test_a_planted_list(self):
-        listed_m = np.array([[310.0, 300.0], [1005.0, 700.0], [50.0, 50.0]])
+        listed_m = read_array("310.0 300; 1005 700; 50 50")
         assert score_list(listed_m, TRUE, 20.0, 4).tolist() == [
             2 / 4,
             3 / 4,
@@ -193,7 +199,7 @@ class TestLists:
         score[0, 0, 0] = 3
         score[1, 3, 3] = 2.5
         score[:, 1, 2] = 2
-        maps = PlaceMaps(np.array([4, 9]), score.reshape(2, 16))
+        maps = PlaceMaps(read_array("4 9"), score.reshape(2, 16))
         area = Area(0.0, 0.0, 400.0, 400.0)
         result = NeuronVotes(cell_m=100.0, apart_m=100.0, width_m=1.0).find_best_of_all(
             maps, area, 3
@@ -213,7 +219,7 @@ class TestLists:
             {"attack": "b", "x_m": 9.0, "y_m": 9.0}
         ]
         result = find_named_peaks(named, "a", AREA, Leakage(list_places=2))
-        assert result == approx(np.array([[305.0, 300.0], [1000.0, 700.0]]), abs=25)
+        assert result == approx(read_array("305.0 300; 1000 700"), abs=25)
 
 
 @mark.parametrize("every", [1, 3, 4])

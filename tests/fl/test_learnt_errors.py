@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
+from arrays import read_array
 from estimates import said
+from fl_values import read_rows
 from numpy.linalg import norm
 from numpy.random import default_rng
 from pytest import approx, mark
+from tabled import cases
 
 from fl.attacks.base import View
 from fl.attacks.closed_form import ClosedForm
@@ -15,7 +18,7 @@ from fl.attacks.learnt_errors import (
     LearntErrors,
     OwnEstimates,
     Pace,
-    estimate_bias_m,
+    estimate_bias_std_m,
     fit_error_model,
     rank_places,
 )
@@ -41,10 +44,15 @@ DRAW = default_rng(0)
 
 
 def test_centroids_count_once_and_places_by_weight():
-    estimates = said(
-        (7, 0, "place", 10, 20, 0.2), (3, 0, "centroid", 100, 100, 1), (3, 0, "centroid", 300, 200, 1),
-        (7, 0, "place", 30, 40, 0.9), (5, 0, "centroid", -5, 100, 1), (3, 0, "answer", 1, 1, 9),
-    )  # fmt: skip
+    estimates = read_rows("""
+        7 0 place 10 20 0.2
+        3 0 centroid 100 100 1
+        3 0 centroid 300 200 1
+        7 0 place 30 40 0.9
+        5 0 centroid -5 100 1
+        3 0 answer 1 1 9
+    """)
+    estimates = said(*estimates)
     names, z = rank_places(estimates, AREA)
     assert names.tolist() == [3, 5, 7]
     assert z[0].tolist() == [[200, 150]] * MAX_RANKS
@@ -54,11 +62,16 @@ def test_centroids_count_once_and_places_by_weight():
 
 
 @mark.parametrize(
-    ("gain", "sigma", "outlier"), [(1.0, 150.0, 0.2), (0.3, 80.0, 0.05), (1.0, 20.0, 0.5)]
+    ("gain", "sigma", "outlier"),
+    cases("""
+    1.0, 150.0, 0.2
+    0.3, 80.0, 0.05
+    1.0, 20.0, 0.5
+"""),
 )
 def test_the_fit_finds_the_model_that_drew_the_estimates(gain, sigma, outlier):
     truth = AREA.sample(DRAW.uniform(size=(4000, 2)))
-    z = np.array([500.0, 200.0]) + gain * truth + sigma * DRAW.normal(size=truth.shape)
+    z = read_array("500.0 200") + gain * truth + sigma * DRAW.normal(size=truth.shape)
     false = DRAW.uniform(size=len(z)) < outlier
     z[false] = AREA.sample(DRAW.uniform(size=(false.sum(), 2)))
     model = fit_error_model(z[:, None], truth, 12e6)
@@ -79,9 +92,9 @@ def test_errors_of_two_scales_are_two_ranks():
 
 def test_estimates_that_do_not_depend_on_the_truth_say_nothing():
     truth = AREA.sample(DRAW.uniform(size=(3000, 2)))
-    z = np.array([2000.0, 1500.0]) + 30 * DRAW.normal(size=truth.shape)
+    z = read_array("2000.0 1500") + 30 * DRAW.normal(size=truth.shape)
     model = fit_error_model(z[:, None], truth, 12e6)
-    e = model.compute_likelihood(np.array([[[2010.0, 1490.0]]]), GRID)
+    e = model.compute_likelihood_ratio(np.array([[[2010.0, 1490.0]]]), GRID)
     assert e.min() / e.max() > 0.5  # a naive Gaussian would rule out all but a few cells
 
 
@@ -89,17 +102,17 @@ def test_likelihoods_are_densities_of_estimates():
     """Over all estimates, the likelihood of one place integrates to 1 up to what lies outside of
     the area."""
     first = np.array([1.0])
-    offset_m = np.array([[1000.0, 750.0]])
+    offset_m = read_array("1000.0 750;")
     model = ErrorModel(first, 120 * first, 0.25, gain=0.5 * first, offset_m=offset_m)
     fine = PlaceGrid.from_area(AREA, 20.0, 1, "test")
-    e = model.compute_likelihood(fine.place_m[:, None], GRID)
+    e = model.compute_likelihood_ratio(fine.place_m[:, None], GRID)
     assert e.sum(axis=0) * 20.0**2 / 12e6 == approx(1.0, abs=2e-3)
 
 
 def test_cells_are_integrated_exactly():
     tiny = ErrorModel.from_sigma(1.0, 0.0)
-    e = tiny.compute_likelihood(np.array([[[250.0, 350.0]]]), GRID)[0]
-    assert e[GRID.find_cells(np.array([[250.0, 350.0]]))[0]] == approx(1200)
+    e = tiny.compute_likelihood_ratio(np.array([[[250.0, 350.0]]]), GRID)[0]
+    assert e[GRID.find_cells(read_array("250.0 350;"))[0]] == approx(1200)
     assert e.sum() == approx(1200)
 
 
@@ -126,9 +139,9 @@ def test_made_up_ues_that_roam_go_straight_on_without_jumps():
 PUBLIC = Public(
     AREA,
     2,
-    antennas=Antennas(np.array([[500.0, 500, 20], [3500, 2500, 20]]), np.zeros(2)),
+    antennas=Antennas(read_array("500.0 500 20; 3500 2500 20"), np.zeros(2)),
     n_cell=2,
-    model_of_cell=np.array([0, 1]),
+    model_of_cell=read_array("0 1"),
 )
 
 
@@ -137,14 +150,14 @@ VIEW = View(
     "rows",
     "all",
     np.zeros((3, 2)),
-    np.array([0, 1, 1]),
-    np.array([4, 4, 9]),
-    np.array([0, 1, 1]),
+    read_array("0 1 1"),
+    read_array("4 4 9"),
+    read_array("0 1 1"),
     np.arange(3),
     NOTHING,
     NOTHING,
     None,
-    np.array([10.0, 400.0, 30.0]),
+    read_array("10.0 400 30"),
 )
 
 
@@ -155,27 +168,20 @@ class Copies:
         return target
 
     def play(self, data, state, rng):
-        targets = np.arange(len(data.ue))
-        expected = (
-            data.model,
-            data.ue,
-            data.model,
-            targets,
-            NOTHING,
-            NOTHING,
-            None,
-            data.count.astype(float),
-        )
-        return View("updates", "all", data.average_x(), *expected), (state or 0) + 1
+        ue = data.ue
+        cell = data.model
+        targets = (cell, ue, cell, np.arange(len(ue)))
+        count = data.count.astype(float)
+        view = View("updates", "all", data.average_x(), *targets, NOTHING, NOTHING, None, count)
+        return view, (state or 0) + 1
 
 
 class Mean(ClosedForm):
     """Names what the update is, 60 m east of it."""
 
     def run(self, view, facts, state, rng):
-        return view.build_estimates(
-            "centroid", np.arange(len(view.update)), view.update + np.array([60.0, 0.0])
-        ), state
+        place_m = view.update + read_array("60.0 0")
+        return view.build_estimates("centroid", np.arange(len(place_m)), place_m), state
 
 
 def test_learning_from_a_replica():
@@ -200,15 +206,14 @@ def test_what_estimates_of_a_ue_at_rest_have_in_common_is_found():
     rounds = 6
     truth = AREA.sample(DRAW.uniform(size=(n, 2)))
     bias = 80 * DRAW.normal(size=(n, 2))
-    z = [300 + 0.5 * (truth + bias + 60 * DRAW.normal(size=(n, 2))) for _ in range(rounds)]
+    truth, bias = (np.tile(values, (rounds, 1)) for values in (truth, bias))
+    noise = 60 * DRAW.normal(size=truth.shape)
     named = np.full((n * rounds, MAX_RANKS, 2), np.nan)
-    named[:, :2] = np.concatenate(z)[:, None]
-    truth = np.tile(truth, (rounds, 1))
-    tested = OwnEstimates(
-        named, np.tile(np.arange(n), rounds), np.repeat(np.arange(rounds), n), truth
-    )
+    named[:, :2] = (300 + 0.5 * (truth + bias + noise))[:, None]
+    number, ue = np.divmod(np.arange(n * rounds), n)
+    tested = OwnEstimates(named, ue, number, truth)
     model = fit_error_model(named, truth, float(np.prod(AREA.side_m)))
-    assert estimate_bias_m(model, tested) == approx(80, rel=0.12)
+    assert estimate_bias_std_m(model, tested) == approx(80, rel=0.12)
 
 
 def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviation():
@@ -223,28 +228,24 @@ def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviat
     off_db = data.y - learner.predict_dbm(model, rows, data.x)
     assert np.sqrt((off_db**2).mean()) == approx(6.0)
     wild = replace(model, parameters=np.full_like(model.parameters, np.nan))
-    assert np.isfinite(
-        simulate_measurements(
-            50, replace(view, model_before=wild), facts, Population.uniform(GRID), RNG
-        ).y
-    ).all()
+    view = replace(view, model_before=wild)
+    data = simulate_measurements(50, view, facts, Population.uniform(GRID), RNG)
+    assert np.isfinite(data.y).all()
 
 
 def test_made_up_rsrp_keeps_its_shadowing_and_has_new_noise_in_every_round():
     """Noise of 2 dB: two rounds differ by sqrt(2) of it at every place, and only by that."""
     x = AREA.sample(DRAW.uniform(size=(4000, 2)))
-    first = np.zeros(4000, dtype=int)
+    zeros = np.zeros(4000, dtype=int)
     facts = RoundContext(1, 600.0, PUBLIC)
-    rounds = [
-        _draw_rsrp_dbm(x, first, first, VIEW, facts, Streams(3).derive_rng("attack.test", number))
+    first, second = (
+        _draw_rsrp_dbm(x, zeros, zeros, VIEW, facts, Streams(3).derive_rng("attack.test", number))
         for number in (1, 2)
-    ]
-    expected = 2.0 * np.sqrt(2.0)
-    assert (rounds[1] - rounds[0]).std() == approx(expected, rel=0.05)
-    away_km = norm(x - [500.0, 500.0], axis=1) / 1000
-    assert (rounds[0] + 128.1 + 37.6 * np.log10(np.maximum(away_km, 0.01))).std() == approx(
-        8.25, rel=0.05
     )
+    assert (second - first).std() == approx(2.0 * np.sqrt(2.0), rel=0.05)
+    away_km = norm(x - [500.0, 500.0], axis=1) / 1000
+    shadowing = first + 128.1 + 37.6 * np.log10(np.maximum(away_km, 0.01))
+    assert shadowing.std() == approx(8.25, rel=0.05)
 
 
 # -- how much made-up UEs move: matched to the estimates of real ones
@@ -270,15 +271,14 @@ def see_steps(step_m):
 
 
 def test_steps_are_those_of_one_ue_in_successive_rounds():
-    pace = Pace().with_estimates(
-        1, np.array([2, 5, 9]), np.array([[0.0, 0], [10, 10], [np.nan, np.nan]])
-    )
-    pace = pace.with_estimates(2, np.array([5, 7, 9]), np.array([[13.0, 14], [0, 0], [0, 0]]))
+    place_m = read_array("0.0 0; 10 10; nan nan")
+    pace = Pace().with_estimates(1, read_array("2 5 9"), place_m)
+    pace = pace.with_estimates(2, read_array("5 7 9"), read_array("13.0 14; 0 0; 0 0"))
     assert pace.steps_m.tolist() == [5.0]
-    assert (
-        pace.with_estimates(2, np.array([5]), np.zeros((1, 2))) is pace
-    )  # another look at the same round
-    assert pace.with_estimates(4, np.array([5]), np.zeros((1, 2))).steps_m.tolist() == [5.0]
+    last = (np.array([5]), np.zeros((1, 2)))
+    # another look at the same round
+    assert pace.with_estimates(2, *last) is pace
+    assert pace.with_estimates(4, *last).steps_m.tolist() == [5.0]
 
 
 def test_made_up_ues_become_as_fast_as_real_ones_seem():
@@ -291,16 +291,14 @@ def test_as_many_rest_as_real_ones_seem_to():
     pace = see_steps(steps(400, 0.2, 1000.0)).match_to(EVERYWHERE, steps(400, 0.4, 1000.0))
     assert pace.roaming == approx(1 - 0.2 * 0.8 / 0.4)
     assert pace.speed_mps == SPEED_MPS
-    always = EVERYWHERE.__class__(EVERYWHERE.grid, EVERYWHERE.probability, roaming=1.0)
-    assert see_steps(steps(400, 0.3, 1000.0)).match_to(
-        always, steps(400, 0.0, 1000.0)
-    ).roaming == approx(0.7)
+    always = replace(EVERYWHERE, roaming=1.0)
+    pace = see_steps(steps(400, 0.3, 1000.0)).match_to(always, steps(400, 0.0, 1000.0))
+    assert pace.roaming == approx(0.7)
 
 
 @mark.parametrize("given", ["roaming", "speed"])
 def test_what_is_given_stays(given):
-    flags = {f"match_{given}": False}
-    people = Population(EVERYWHERE.grid, EVERYWHERE.probability, **flags)
+    people = replace(EVERYWHERE, **{f"match_{given}": False})
     pace = see_steps(steps(400, 0.1, 300.0)).match_to(people, steps(400, 0.4, 1000.0))
     assert (pace.roaming == ROAMING) == (given == "roaming")
     assert (pace.speed_mps == SPEED_MPS) == (given == "speed")

@@ -1,9 +1,12 @@
 """What is spent together: mechanisms of one unit, sampled users, channel noise, budgets that end
 learning."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
+from fl_values import read_changes
 from pytest import approx, raises
 from scipy.stats import norm
 
@@ -33,6 +36,11 @@ SMALL = {
 }
 
 
+def price(mu2, delta=1e-5):
+    """Epsilon of Gaussian noise by the sum of its squared shares, sensitivity over std."""
+    return compute_gaussian_epsilon(delta, np.sqrt(mu2))
+
+
 def spend(
     ue=(-1,),
     z=1.0,
@@ -55,17 +63,9 @@ def state_user(state, mechanism="noise"):
     return next(s for s in state.list_statements() if s.mechanism == mechanism)
 
 
-COLUMNS = [
-    "mechanism",
-    "ue",
-    "std",
-    "sensitivity",
-    "unit",
-    "sampling_rate",
-    "relation",
-    "delta",
-    "channel_std",
-]
+COLUMNS = re.findall(
+    r"\w+", "mechanism ue std sensitivity unit sampling_rate relation delta channel_std"
+)
 
 
 def columns(spends, rounds=None):
@@ -108,15 +108,13 @@ class TestLedger:
             Ledger(2).add([spend(ue=(0, 1), q=0.5)])
 
     def test_channel_noise_stands_beside_and_never_inside(self):
-        state = Ledger(1).add([spend(z=3.0, channel=4.0)])
-        expected = compute_gaussian_epsilon(1e-5, 1 / 3)
-        assert state_user(state).epsilon[0] == approx(expected, rel=1e-12)
-        expected = compute_gaussian_epsilon(1e-5, 1 / 5)
-        assert state_user(state).with_channel[0] == approx(expected, rel=1e-12)
+        statement = state_user(Ledger(1).add([spend(z=3.0, channel=4.0)]))
+        assert statement.epsilon[0] == approx(price(1 / 9), rel=1e-12)
+        assert statement.with_channel[0] == approx(price(1 / 25), rel=1e-12)
 
     def test_the_worst_user_decides(self):
         state = Ledger(3).add([spend(ue=(0, 2)), spend(ue=(2,))])
-        two = compute_gaussian_epsilon(1e-5, np.sqrt(2.0))
+        two = price(2.0)
         assert state.exceeds(0.99 * two, None)
         assert not state.exceeds(1.01 * two, None)
         assert not state.exceeds(0.99 * two, 1e-2)  # a larger delta costs less
@@ -125,8 +123,8 @@ class TestLedger:
         """Two mechanisms of z = 1: at 1e-7 they cost more than at the 1e-3 that one of them
         states."""
         state = Ledger(1).add([spend(delta=1e-3), spend(delta=1e-7, mechanism="other")])
-        dear = compute_gaussian_epsilon(1e-7, np.sqrt(2.0))
-        cheap = compute_gaussian_epsilon(1e-3, np.sqrt(2.0))
+        dear = price(2.0, 1e-7)
+        cheap = price(2.0, 1e-3)
         assert cheap < dear
         assert state.exceeds(0.99 * dear, None)
         assert not state.exceeds(1.01 * dear, None)
@@ -140,17 +138,17 @@ class TestLedger:
         large = spend(z=0.5, relation="replace")
         for order in ([small, large], [large, small]):
             state = Ledger(1).add(order)
-            assert state.exceeds(0.99 * compute_gaussian_epsilon(1e-5, 2.0), None)
-            assert not state.exceeds(1.01 * compute_gaussian_epsilon(1e-5, 2.0), None)
-        none = np.zeros(1, int)
-        moved = Ledger(1).add([MetricSpend("moved", none, none, np.array([5]), np.array([1e3]))])
+            assert state.exceeds(0.99 * price(4.0), None)
+            assert not state.exceeds(1.01 * price(4.0), None)
+
+        def move(mechanism, points):
+            none = np.zeros(1, int)
+            return MetricSpend(mechanism, none, none, np.array([points]), np.array([1e3]))
+
+        moved = Ledger(1).add([move("moved", 5)])
         assert not moved.exceeds(1e-3, None)
-        twice = moved.add([MetricSpend("moved again", none, none, np.array([1]), np.array([1e3]))])
-        expected = [
-            ("moved", 5e3),
-            ("moved again", 1e3),
-        ]
-        assert [(s.mechanism, s.epsilon[0]) for s in twice.list_statements()] == expected
+        twice = moved.add([move("moved again", 1)]).list_statements()
+        assert {s.mechanism: s.epsilon[0] for s in twice} == {"moved": 5e3, "moved again": 1e3}
 
     def test_a_coin_and_what_counts_on_none_add_up_in_a_budget(self):
         """Sampled rounds beside one in which everybody takes part: more than either by itself, by
@@ -161,8 +159,7 @@ class TestLedger:
         costs = rdp.compute_full_cost(0.25) + rdp.compute_renyi_cost(1.0, 0.01)
         both = float(rdp.compute_renyi_epsilon(costs, 1e-5))
         assert both > float(rdp.compute_renyi_epsilon(rdp.compute_renyi_cost(1.0, 0.01), 1e-5))
-        result = state_user(state, ALL).epsilon[0]
-        assert result == approx(both, rel=1e-12)
+        assert state_user(state, ALL).epsilon[0] == approx(both, rel=1e-12)
         assert state.exceeds(0.999 * both, None)
         assert not state.exceeds(1.001 * both, None)
 
@@ -268,17 +265,12 @@ class TestOneCoin:
             state = state.add(drawn)
             models = models + drawn
             position = position + [r] * 4
+        rows = {row["mechanism"]: row for row in tabulate_account(columns(models, position))}
         for mechanism, draws in (("a", 4), ("b", 4), (ALL, 8)):
-            by_hand = rdp.compute_renyi_epsilon(
-                20 * rdp.compute_renyi_cost(4 / np.sqrt(draws), 0.2), 1e-5
-            )
-            result = state_user(state, mechanism).epsilon[0]
-            assert result == approx(by_hand, rel=1e-12)
-            row = next(
-                r
-                for r in tabulate_account(columns(models, position))
-                if r["mechanism"] == mechanism
-            )
+            cost = 20 * rdp.compute_renyi_cost(4 / np.sqrt(draws), 0.2)
+            by_hand = rdp.compute_renyi_epsilon(cost, 1e-5)
+            assert state_user(state, mechanism).epsilon[0] == approx(by_hand, rel=1e-12)
+            row = rows[mechanism]
             assert row["rdp"] == approx(by_hand, rel=1e-6)
             assert row["draws"] == 20 * draws
         assert state.exceeds(0.999 * by_hand, None)
@@ -306,72 +298,51 @@ class TestFinalAccount:
         rows = tabulate_account(columns([spend(ue=(0, 3)), spend(ue=(3,)), spend()]))
         assert [r["ue"] for r in rows] == [0, 3]
         assert [r["draws"] for r in rows] == [2, 3]
-        expected = compute_gaussian_epsilon(1e-5, np.sqrt(3.0))
-        assert rows[1]["epsilon"] == approx(expected, rel=1e-9)
+        assert rows[1]["epsilon"] == approx(price(3.0), rel=1e-9)
 
     def test_all_mechanisms_of_a_unit(self):
         rows = tabulate_account(columns([spend(), spend(mechanism="count", z=10.0, delta=1e-6)]))
         assert [r["mechanism"] for r in rows] == ["noise", "count", "all"]
         assert rows[2]["delta"] == 1e-6
-        expected = compute_gaussian_epsilon(1e-6, np.sqrt(1.01))
-        assert rows[2]["epsilon"] == approx(expected, rel=1e-9)
+        assert rows[2]["epsilon"] == approx(price(1.01, 1e-6), rel=1e-9)
 
     def test_whose_channel_never_counted_is_not_left_out(self):
         """A UE whose channel adds nothing has its epsilon there, in an account in which another's
         does count."""
-        rows = tabulate_account(
-            columns([spend(ue=(0, 1), z=1.0), spend(ue=(1,), z=1.0, channel=7.0)])
-        )
-        assert (
-            rows[0]["with_channel"]
-            == rows[0]["epsilon"]
-            == approx(compute_gaussian_epsilon(1e-5, 1.0), rel=1e-9)
-        )
-        expected = compute_gaussian_epsilon(1e-5, np.sqrt(1 + 1 / 50))
-        assert rows[1]["with_channel"] == approx(expected, rel=1e-9)
+        quiet, noisy = tabulate_account(columns([spend(ue=(0, 1)), spend(ue=(1,), channel=7.0)]))
+        assert quiet["with_channel"] == quiet["epsilon"] == approx(price(1.0), rel=1e-9)
+        assert noisy["with_channel"] == approx(price(1 + 1 / 50), rel=1e-9)
         quiet = tabulate_account(columns([spend(ue=(0, 1), channel=0.0)]))
         assert all(np.isnan(r["with_channel"]) for r in quiet)
 
     def test_a_switch_that_never_came_leaves_epsilon(self):
         """The channel's noise stood ready and replaced none: its figure is the epsilon, and `all`
         has one as well."""
-        rows = tabulate_account(
-            columns([spend(ue=(0, 1)), spend(ue=(1,), mechanism="other")]), ["noise"]
-        )
-        expected = [
-            ("noise", True),
-            ("noise", True),
-            ("other", False),
-            (ALL, True),
-            (ALL, True),
-        ]
-        assert [(r["mechanism"], r["with_channel"] == r["epsilon"]) for r in rows] == expected
+        spends = [spend(ue=(0, 1)), spend(ue=(1,), mechanism="other")]
+        rows = tabulate_account(columns(spends), ["noise"])
+        assert [row["mechanism"] for row in rows] == ["noise", "noise", "other", ALL, ALL]
+        for row in rows:
+            assert (row["with_channel"] == row["epsilon"]) == (row["mechanism"] != "other")
         assert np.isnan(tabulate_account(columns([spend(q=0.5)]), ["noise"])[0]["with_channel"])
 
     @parametrize("uplink", ["noma", "ideal"])
     def test_a_run_without_a_switch_states_it(self, uplink, tmp_path):
         """Two rounds of noise that is planned for ten: no other noise counts over `noma`, and none
         is over `ideal`."""
-        noise = {
-            "kind": "uniform-dp",
-            "epsilon_system_total": 60.0,
-            "rounds": 10,
-            "sensitivity": "mean-clip",
-        }
-        switch = {"kind": "noise-switch", "mode": "planned", "until_round": 10, "noise": noise}
-        radio = (
-            {"kind": "noma", "interference": "none", "decoding": "noisy"}
-            if uplink == "noma"
-            else {"kind": "ideal"}
-        )
-        study = {
-            "learning.defenses": [CLIP, switch],
-            "learning.rounds": 2,
-            "learning.attacks": [],
-            "world.radio.uplink": radio,
-            "learning.membership": None,
-            "learning.aggregation": {"kind": "fedavg"},
-        }
+        study = read_changes("""
+        learning.defenses:
+        - {kind: clip, norm: 0.5, relation: add-remove}
+        - kind: noise-switch
+          mode: planned
+          until_round: 10
+          noise: {kind: uniform-dp, epsilon_system_total: 60.0, rounds: 10, sensitivity: mean-clip}
+        learning.rounds: 2
+        learning.attacks: []
+        learning.membership: null
+        learning.aggregation: {kind: fedavg}
+        """)
+        radio = {"interference": "none", "decoding": "noisy"} if uplink == "noma" else {}
+        study["world.radio.uplink"] = {"kind": uplink, **radio}
         result = run(load("rsrp-dp/live", study), tmp_path)
         account = pd.read_csv(tmp_path / "privacy.csv")
         assert set(account.mechanism) == {"noise-switch", "noise-switch-as-printed"}
@@ -385,24 +356,19 @@ class TestFinalAccount:
         infinite."""
 
         def largest(*spends):
-            pd.DataFrame(tabulate_account(columns(list(spends)))).to_csv(
-                tmp_path / "privacy.csv", index=False
-            )
+            rows = pd.DataFrame(tabulate_account(columns(spends)))
+            rows.to_csv(tmp_path / "privacy.csv", index=False)
             account = read_record_table(tmp_path, "privacy")
-            rows = complete_account(
-                {k: v[account["mechanism"] == "noise"] for k, v in account.items()}
-            )
+            is_noise = account["mechanism"] == "noise"
+            rows = complete_account({k: v[is_noise] for k, v in account.items()})
             return compute_measures({"account": rows}, "noise")["privacy.noise.with_channel.max"]
 
         never = spend(ue=(0,), z=0.5)
         noisy = spend(ue=(1,), z=1.0, channel=7.0)
-        for neighbour in (noisy, spend(ue=(1,), z=1.0, channel=7.0, delta=1e-6)):
-            assert largest(never, neighbour) == approx(
-                compute_gaussian_epsilon(1e-5, 2.0), rel=1e-6
-            )
-        assert np.isnan(
-            largest(spend(ue=(0,), z=0.0), noisy)
-        )  # no finite one: null, and never that of the others
+        for neighbour in (noisy, spend(ue=(1,), channel=7.0, delta=1e-6)):
+            assert largest(never, neighbour) == approx(price(4.0), rel=1e-6)
+        # no finite one: null, and never that of the others
+        assert np.isnan(largest(spend(ue=(0,), z=0.0), noisy))
         assert np.isnan(largest(never, spend(ue=(1,))))
 
     @parametrize("first", [True, False])
@@ -416,15 +382,13 @@ class TestFinalAccount:
         (row,) = rows(spend(q=0.5, channel=1.0), spend(channel=1.0))
         assert np.isnan(row["with_channel"])
         (row,) = rows(spend(channel=1.0), spend())
-        expected = compute_gaussian_epsilon(1e-5, np.sqrt(1.5))
-        assert row["with_channel"] == approx(expected, rel=1e-9)
+        assert row["with_channel"] == approx(compute_gaussian_epsilon(1e-5, np.sqrt(1.5)), rel=1e-9)
         result = rows(spend(), spend(ue=(2,)))
         assert [(r["ue"], r["draws"]) for r in result] == [(2, 2)]
 
     def test_a_coin_that_counts_nothing_leaves_the_channel_its_figure(self):
         (row,) = tabulate_account(columns([spend(q=0.5, relation="replace", channel=1.0)]))
-        expected = compute_gaussian_epsilon(1e-5, np.sqrt(0.5))
-        assert row["with_channel"] == approx(expected, rel=1e-9)
+        assert row["with_channel"] == approx(compute_gaussian_epsilon(1e-5, np.sqrt(0.5)), rel=1e-9)
 
     def test_moved_locations_are_another_account(self):
         table = columns([spend()])
@@ -433,42 +397,28 @@ class TestFinalAccount:
 
 
 class TestStopAt:
-    study = SMALL | {
-        "learning.defenses": [CLIP, {"kind": "central-gaussian", "noise_multiplier": 5.0}]
-    }
+    def play(self, folder, budget, **changes):
+        chain = [CLIP, {"kind": "central-gaussian", "noise_multiplier": 5.0}]
+        limits = {"learning.defenses": chain, "learning.privacy_budget": budget}
+        return run(load("rsrp-dp/budget", SMALL | limits | changes), folder)
 
     def test_learning_ends_before_the_round_that_would_exceed(self, tmp_path):
-        result = run(
-            load("rsrp-dp/budget", self.study | {"learning.privacy_budget": {"epsilon": 2.0}}),
-            tmp_path / "r",
-        )
+        result = self.play(tmp_path / "r", {"epsilon": 2.0})
         n = result["rounds.played"]
         assert result["rounds.stopped_by_budget"] is True
         assert 1 < n < 15
-        assert (
-            compute_gaussian_epsilon(1e-7, np.sqrt(n) / 5)
-            <= 2.0
-            < compute_gaussian_epsilon(1e-7, np.sqrt(n + 1) / 5)
-        )
-        spent = compute_gaussian_epsilon(1e-7, np.sqrt(n) / 5)
+        spent = price(n / 25, 1e-7)
+        assert spent <= 2.0 < price((n + 1) / 25, 1e-7)
         assert result["privacy.central-gaussian.epsilon.max"] == approx(spent, rel=1e-6)
         assert result["rounds.empty"] == 4
-        free = self.study | {"learning.privacy_budget": None, "learning.rounds": n}
-        run(load("rsrp-dp/budget", free), tmp_path / "free")
-        for table in (
-            "rounds",
-            "spends",
-            "metrics",
-            "final",
-        ):  # the rounds before are those without a budget
+        self.play(tmp_path / "free", None, **{"learning.rounds": n})
+        # the rounds before are those without a budget
+        for table in ("rounds", "spends", "metrics", "final"):
             expected = (tmp_path / "free" / f"{table}.csv").read_bytes()
             assert (tmp_path / "r" / f"{table}.csv").read_bytes() == expected
 
     def test_a_budget_too_small_for_one_round_learns_nothing(self, tmp_path):
-        result = run(
-            load("rsrp-dp/budget", self.study | {"learning.privacy_budget": {"epsilon": 0.01}}),
-            tmp_path,
-        )
+        result = self.play(tmp_path, {"epsilon": 0.01})
         assert result["rounds.played"] == 0
         assert result["rounds.stopped_by_budget"] is True
 
@@ -490,26 +440,23 @@ class TestCentral:
         UEs take turns, so that neighbours send alike: otherwise the receiver's noise would show who
         sends.
         """
-        central = (
-            [{"kind": "gaussian", "noise_multiplier": 1.0}, {**CLIP, "name": "again"}]
-            if local
-            else []
-        )
-        noise = [CLIP, *central, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
-        study = load(
-            "rsrp-dp/live",
-            {
-                "learning.defenses": noise,
-                "learning.rounds": 1,
-                "world.radio.uplink.decoding": "noisy",
-                "world.radio.uplink.interference": "none",
-                "learning.attacks": [],
-                "learning.sampling": "cyclic",
-                "learning.participation": 0.5,
-                "learning.aggregation.participation": 0.5,
-            },
-        )
-        summary = run(study, tmp_path)
+        study = read_changes("""
+        learning.rounds: 1
+        world.radio.uplink.decoding: noisy
+        world.radio.uplink.interference: none
+        learning.attacks: []
+        learning.sampling: cyclic
+        learning.participation: 0.5
+        learning.aggregation.participation: 0.5
+        learning.defenses:
+        - {kind: clip, norm: 0.5, relation: add-remove}
+        - {kind: gaussian, noise_multiplier: 1.0}
+        - {kind: clip, norm: 0.5, relation: add-remove, name: again}
+        - {kind: central-gaussian, noise_multiplier: 1.0}
+        """)
+        if not local:
+            del study["learning.defenses"][1:3]
+        summary = run(load("rsrp-dp/live", study), tmp_path)
         links = pd.read_csv(tmp_path / "links.csv")
         spends = pd.read_csv(tmp_path / "spends.csv")
         assert (links.noise_std > 0).any()
@@ -520,8 +467,5 @@ class TestCentral:
 
     def test_weights_count_on_the_share_that_is_asked(self):
         with raises(ValueError, match="give both the same"):
-            Learning(
-                round_s=1.0,
-                learner={"kind": "rsrp-net"},
-                aggregation=Uniform(clients=4, participation=0.5),
-            )
+            uniform = Uniform(clients=4, participation=0.5)
+            Learning(round_s=1.0, learner={"kind": "rsrp-net"}, aggregation=uniform)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+from arrays import read_array
 from interrupted import run_in_two
 from numpy.random import default_rng
 from numpy.testing import assert_array_equal
@@ -30,7 +31,7 @@ def hear_rounds(rounds, lives=None, renames=True):
     lives = Lifetimes() if lives is None else lives
     for number, names in rounds.items():
         facts = RoundContext(number, number * ROUND_S, Public(AREA, 1), round_s=ROUND_S)
-        lives = lives.after(np.array(names, dtype=int), facts, renames)
+        lives = lives.add_round(np.array(names, dtype=int), facts, renames)
     return lives
 
 
@@ -44,7 +45,7 @@ class TestLifetimes:
         assert list_followed(lives) == [3, 7]
         lives = hear_rounds({WAITED + 1: [3]}, lives)
         assert list_followed(lives) == [3]
-        assert (lives.senders(np.array([3, 7, 9])) >= 0).tolist() == [
+        assert (lives.find_senders(read_array("3 7 9")) >= 0).tolist() == [
             True,
             False,
             False,

@@ -42,7 +42,7 @@ def send_gradients(n=24, seed=1, learner=LEAK, noise=None, heights=None):
         size=n * k
     )
     data = Local(row, zero, k * np.arange(n + 1), location, gain, np.zeros(n * k), cell)
-    updates = learner.local(model, "heights", data, Streams(0).derive_rng("learner"))
+    updates = learner.train_locally(model, "heights", data, Streams(0).derive_rng("learner"))
     values = updates.rows(slice(None))
     if noise is not None:
         facts = RoundContext(1, 60.0, PUBLIC)

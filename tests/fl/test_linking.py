@@ -96,7 +96,7 @@ class TestLaw:
                 linked = sum(cost[pair] for pair in used)
                 totals[links] = linked + (k - len(used)) * birth + (m - len(used)) * miss
         best = min(totals, key=totals.get)
-        assert tuple(linking.assign_names(cost, birth, miss)) == best
+        assert tuple(linking.assign_tracks_to_names(cost, birth, miss)) == best
 
     def test_probabilities_of_links(self):
         cost = np.array([[0.0, 700.0], [log(2), 700.0]])
@@ -319,7 +319,7 @@ def draw_rounds(seed, noise, ues=5, rounds=3, places=30):
 
 def hear(state, name, score, number, least=0, most=1000):
     facts = RoundContext(number, 60.0 * number, PUBLIC)
-    return state.heard(np.asarray(name), score, facts, least, most)
+    return state.add_round(np.asarray(name), score, facts, least, most)
 
 
 def hear_all(x, **bounds):
@@ -396,7 +396,7 @@ class TestNames:
             state = hear(state, name, x[t], t + 1)
         names = state.names
         together = names.since[:, None] <= names.last
-        together &= together.T & ~np.eye(len(together), bool)
+        together &= together.T & ~np.eye(len(together), dtype=bool)
         for track in (names.track, state.relink(1, RNG)[0]):
             assert not (together & (track[:, None] == track)).any()
 

@@ -17,10 +17,10 @@ from fl.privacy.gaussian import compute_gaussian_epsilon
 parametrize = pytest.mark.parametrize
 
 ESTIMATORS = [
-    lower_bounds.bound_by_normal,
-    lower_bounds.bound_by_clopper_pearson,
-    lower_bounds.bound_by_f_dp,
-    lower_bounds.bound_by_one_run,
+    lower_bounds.bound_gaussian_epsilon_by_normal,
+    lower_bounds.bound_gaussian_epsilon_by_clopper_pearson,
+    lower_bounds.bound_gaussian_epsilon_by_f_dp,
+    lower_bounds.bound_epsilon_by_one_run,
 ]
 QUANTILES = ndtri((np.arange(10_000) + 0.5) / 10_000)
 
@@ -37,8 +37,8 @@ def test_one_run_and_f_dp_have_the_published_numbers(shift, one_run, f_dp):
     """Quantile-spaced normal scores; the published numbers come of searches that stop within
     1e-6."""
     args = (np.stack([QUANTILES + shift, QUANTILES]), 1e-6, 0.05)
-    assert lower_bounds.bound_by_one_run(*args) == approx(one_run, abs=1e-6)
-    assert lower_bounds.bound_by_f_dp(*args) == approx(f_dp, abs=1.1e-6)
+    assert lower_bounds.bound_epsilon_by_one_run(*args) == approx(one_run, abs=1e-6)
+    assert lower_bounds.bound_gaussian_epsilon_by_f_dp(*args) == approx(f_dp, abs=1.1e-6)
 
 
 @parametrize("shift", [1, 2, 4, 6])
@@ -57,7 +57,9 @@ def test_clopper_pearson_at_one_rank_by_hand():
     false = [beta.ppf(1 - 0.05 / 6, k, 9 - k) for k in (4, 1)]  # of n/2, n/8 and n/32, at least 1
     true = [beta.ppf(0.05 / 6, above, 9 - above) for above in (7, 4)]  # above the scores 4 and 7
     by_hand = max(0.0, *(ndtri(t) - ndtri(f) for t, f in zip(true, false, strict=True)))
-    result = lower_bounds.bound_by_clopper_pearson(np.stack([inside, outside]), 1e-3, 0.05)
+    result = lower_bounds.bound_gaussian_epsilon_by_clopper_pearson(
+        np.stack([inside, outside]), 1e-3, 0.05
+    )
     assert result == approx(compute_gaussian_epsilon(1e-3, by_hand))
 
 
@@ -66,7 +68,7 @@ def test_the_hull_has_no_vertex_below_a_chord():
     rng = default_rng(0)
     inside = rng.normal(1, 1, 40).round(1)
     outside = rng.normal(0, 1, 40).round(1)
-    guesses, right = lower_bounds.find_hull(np.stack([inside, outside]))
+    guesses, right = lower_bounds.find_roc_vertices(np.stack([inside, outside]))
     wrong = guesses - right
     cuts = [np.inf, *np.unique([*inside, *outside])]
     vertices = {(int((inside >= cut).sum()), int((outside >= cut).sum())) for cut in cuts}
@@ -89,7 +91,7 @@ def test_the_hull_has_no_vertex_below_a_chord():
 def test_guesses_without_delta_are_binomial():
     """With delta 0 the bound is where as many correct guesses have the probability of the
     significance."""
-    epsilon = lower_bounds.bound_by_one_run(
+    epsilon = lower_bounds.bound_epsilon_by_one_run(
         np.array([[2.0] * 60 + [0.0] * 40, [2.0] * 10 + [0.0] * 90]), 0.0, 0.05
     )
     share = 0.05 / 3
@@ -100,8 +102,7 @@ def test_guesses_without_delta_are_binomial():
 @parametrize("bound", ESTIMATORS)
 def test_of_scores_that_say_nothing_few_prove_anything(bound):
     """At most 5 % and two standard errors of 1,000 null sets; ties at random included."""
-    rng = default_rng(2)
-    sets = rng.normal(0, 1, (1000, 2, 60))
+    sets = default_rng(2).normal(0, 1, (1000, 2, 60))
     alarms = sum(bound(n_proven, 1e-6, 0.05) > 0 for n_proven in sets)
     assert alarms <= 1000 * 0.05 + 2 * np.sqrt(1000 * 0.05 * 0.95)
 
@@ -119,8 +120,11 @@ def test_a_known_gaussian_mechanism_is_passed_at_most_once_in_a_hundred(bound):
 def test_scores_without_noise_prove_everything_and_equal_ones_nothing():
     """No spread: mu of 100 or so by the normal fit; 0 without a difference."""
     same = np.zeros((2, 50))
-    assert lower_bounds.bound_by_normal(same + np.array([[1], [0]]), 1e-6, 0.001) > 1000
-    assert lower_bounds.bound_by_normal(same, 1e-6, 0.001) == 0
+    assert (
+        lower_bounds.bound_gaussian_epsilon_by_normal(same + np.array([[1], [0]]), 1e-6, 0.001)
+        > 1000
+    )
+    assert lower_bounds.bound_gaussian_epsilon_by_normal(same, 1e-6, 0.001) == 0
     for bound in ESTIMATORS:
         assert bound(same, 1e-6, 0.001) == 0
         assert bound(same + np.array([[1], [0]]), 1e-6, 0.001) > 1

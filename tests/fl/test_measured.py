@@ -9,7 +9,7 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import mark
 
-from fl.data.hold_out import Sessions, find_new_places, hold_out_days
+from fl.data.hold_out import Sessions, hold_out_days, is_in_new_block
 from fl.data.measured import Measured, Segments
 from fl.data.samples import Signals
 from fl.types import NEW_PLACE
@@ -170,7 +170,7 @@ class TestHoldOut:
         trained = set(map(tuple, np.column_stack([known, known_m // 70])))
         blocks = map(tuple, np.column_stack([model, place_m // 70]))
         expected = [block not in trained for block in blocks]
-        assert find_new_places(model, place_m, known, known_m, 70.0).tolist() == expected
+        assert is_in_new_block(model, place_m, known, known_m, 70.0).tolist() == expected
         assert 0 < np.mean(expected) < 1
 
     @mark.parametrize("first", ["sample", "session", "day"])

@@ -5,11 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 import ot
+import pandas as pd
+from arrays import read_array
 from estimates import said
+from local_data import make_local
 from numpy.linalg import norm
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx, mark
+from rows import read_yaml
+from tabled import cases
 
 from fl.leakage import leakage
 from fl.leakage.chance import compute_hit_probabilities
@@ -24,7 +29,7 @@ from fl.leakage.distances import (
 )
 from fl.leakage.leakage import ComparedRound, Leakage
 from fl.leakage.reliability import measure_reliability
-from fl.leakage.tracks import Track, collect_answers
+from fl.leakage.tracks import Track, collect_answers_inside
 from fl.types import Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places
@@ -46,7 +51,14 @@ def cloud(n, seed=0, spread=300.0):
 
 
 class TestSlicedWasserstein:
-    @mark.parametrize("shift", [(0.0, -3.0), (300.0, 400.0), (-1e-3, 2e-3)])
+    @mark.parametrize(
+        "shift",
+        cases("""
+        0.0, -3.0
+        300.0, 400.0
+        -0.001, 0.002
+    """),
+    )
     def test_shift_law(self, shift):
         """A set against itself shifted by d: (2 / pi) d."""
         points = cloud(200)
@@ -58,9 +70,8 @@ class TestSlicedWasserstein:
         a = cloud(31, 1)
         b = cloud(17, 2)
         angle = np.pi * (np.arange(90) + 0.5) / 90
-        outside = ot.sliced_wasserstein_distance(
-            a, b, projections=np.stack([np.cos(angle), np.sin(angle)]), p=1
-        )
+        directions = np.stack([np.cos(angle), np.sin(angle)])
+        outside = ot.sliced_wasserstein_distance(a, b, projections=directions, p=1)
         assert sw1(a, b) == approx(outside, rel=1e-9)
 
     def test_many_at_once_equal_one_by_one(self):
@@ -92,66 +103,68 @@ class TestSlicedWasserstein:
         n, m = map(int, sizes.split("x"))
         rng = default_rng(n + m)
         a = np.sort(np.round(rng.normal(size=n), 1))
-        for b in (
-            np.sort(np.round(rng.normal(size=m), 1)),
-            np.full(m, -9.0),
-            np.full(m, 9.0),
-            np.full(m, a[n // 2]),
-        ):
-            # quantile functions are steps; a grid of n m cells resolves every one of them
-            u = (np.arange(n * m) + 0.5) / (n * m)
-            naive = np.mean(np.abs(a[(u * n).astype(int)] - b[(u * m).astype(int)]))
+        drawn = np.sort(np.round(rng.normal(size=m), 1))
+        # quantile functions are steps; a grid of n m cells resolves every one of them
+        cell = np.arange(n * m)
+        for b in (drawn, *(np.full(m, value) for value in (-9.0, 9.0, a[n // 2]))):
+            naive = np.abs(a[cell // m] - b[cell // n]).mean()
             assert compute_sliced_w1(a[None], b[None]) == approx(naive, rel=1e-9, abs=1e-9)
 
 
 class TestDensityPeaks:
     def test_two_clusters_in_order_of_mass(self):
         rng = default_rng(0)
-        a = np.array([1650.0, 700.0])
-        b = np.array([420.0, 760.0])
-        around = [place + 20 * rng.normal(size=(n, 2)) for place, n in ((a, 60), (b, 30))]
-        points = np.concatenate([*around, AREA.sample(rng.uniform(size=(9, 2)))])
-        first, second = find_density_peaks(points, np.ones(len(points)), AREA, 75.0, 2)
-        assert norm(first - a) < 30
-        assert norm(second - b) < 30
+        truth = read_array("1650.0 700; 420 760")
+        near = np.repeat(truth, [60, 30], axis=0) + 20 * rng.normal(size=(90, 2))
+        points = np.concatenate([near, AREA.sample(rng.uniform(size=(9, 2)))])
+        peaks = find_density_peaks(points, np.ones(99), AREA, 75.0, 2)
+        assert norm(peaks - truth, axis=1).max() < 30
 
-    @mark.parametrize("shape", [(1, 1), (1, 7), (7, 1), (2, 2), (40, 30)])
+    @mark.parametrize(
+        "shape",
+        cases("""
+        1, 1
+        1, 7
+        7, 1
+        2, 2
+        40, 30
+    """),
+    )
     @mark.parametrize("least", [0.0, 2.0])
     def test_peaks_are_above_all_eight_neighbours(self, shape, least):
-        """Of equal neighbours the last is the peak; cells beyond the edge count for none."""
+        """Of equal neighbours the first is the peak; cells beyond the edge count for none."""
         values = default_rng(shape[0]).integers(0, 6, shape).astype(float)
-        cells = [(i, j) for i in range(shape[0]) for j in range(shape[1])]
-        peaks = []
-        for i, j in cells:
-            value = values[i, j]
-            near = [o for o in cells if o != (i, j) and abs(o[0] - i) < 2 and abs(o[1] - j) < 2]
-            is_above = [value > values[o] or (o > (i, j) and value == values[o]) for o in near]
-            if value > least and all(is_above):
-                peaks.append((i, j))
-        x = np.arange(shape[0])
-        y = np.arange(shape[1])
-        result = find_highest_peaks(x, y, values, len(cells), least)
-        assert sorted(map(tuple, result.tolist())) == peaks
+        x, y = map(np.arange, shape)
+        order = 1e-3 * np.arange(values.size).reshape(shape)
+        # among equal ones the earlier is higher
+        ranked = np.pad(values - order, 1, constant_values=-np.inf)
+        highest = np.lib.stride_tricks.sliding_window_view(ranked, (3, 3)).max(axis=(2, 3))
+        peaks = np.argwhere((ranked[1:-1, 1:-1] == highest) & (values > least))
+        result = find_highest_peaks(x, y, values, values.size, least)
+        assert sorted(result.tolist()) == peaks.tolist()
         assert (np.diff(values[tuple(result.astype(int).T)]) <= 0).all()
 
 
 # -- leakage over time
 # ----------------------------------------------------------------------------------------
 
-PLACES = Places(np.array([[100.0, 100.0]] * 3), np.array([[900.0, 100.0]] * 3))
+PLACES = Places(np.full((3, 2), 100.0), np.tile([900.0, 100.0], (3, 1)))
 HOW = Leakage(directions=360, random_baseline_draws=5)
 
 
 def place_rows(ue, model, places):
     """Local data of rows with one sample each."""
     n = len(ue)
-    return Local(
-        np.array(ue), np.array(model), np.arange(n + 1), np.array(places), np.zeros(n), np.zeros(n)
-    )
+    return make_local([1] * n, np.array(places), np.zeros(n), np.array(ue), np.array(model))
 
 
 def centroid_at(x, y, ue=0):
     return said((ue, 0, "centroid", x, y, 1.0))
+
+
+def read_said(text):
+    """Centroids from rows of (ue, model, x, y)."""
+    return said(*((ue, model, "centroid", x, y, 1.0) for ue, model, x, y in read_array(text)))
 
 
 def play(rounds, settings=HOW):
@@ -160,11 +173,9 @@ def play(rounds, settings=HOW):
     history = []
     for number, (points, estimates) in enumerate(rounds, start=1):
         local = points
-        zero = np.zeros(1, dtype=int)
         if not isinstance(points, Local):
             n = len(points)
-            place = np.array(points, dtype=float)
-            local = Local(zero, zero, np.array([0, n]), place, np.zeros(n), np.arange(n) * 1.0)
+            local = make_local([n], np.array(points, float), np.zeros(n))
         current = ComparedRound(number, local, local.average_x(), estimates, AREA, PLACES)
         state, rows = leakage.compare_round(settings, state, current, RNG)
         history.append(rows)
@@ -185,25 +196,25 @@ class TestLeakageByHand:
         return [r[0] for r in play(rounds or self.rounds, **options)[1]]
 
     def test_error_of_each_round_and_diverged_estimates_are_counted_not_averaged(self):
-        rows = self.rows()
-        error_m = [50.0, np.nan, 10.0]  # (30, 40) off the mean (100, 0)
-        assert [r["error_m"] for r in rows] == approx(error_m, nan_ok=True)
-        assert [r["diverged"] for r in rows] == [False, True, False]
-        assert [r["heard"] for r in rows] == [True, True, True]
+        rows = pd.DataFrame(self.rows())
+        # (30, 40) off the mean (100, 0)
+        assert_allclose(rows.error_m, [50.0, np.nan, 10.0])
+        assert rows.diverged.tolist() == [False, True, False]
+        assert rows.heard.all()
 
     def test_distribution_so_far(self):
         rows = self.rows()
         # (0,0), (200,0) against (130,40) and against their mean (100,0), each as a mean over
         # directions
-        two = np.array([[0.0, 0.0], [200.0, 0.0]])
+        two = read_array("0.0 0; 200 0")
         first_row = rows[0]
-        expected = sw1(two, np.array([[130.0, 40.0]]), 360)
+        expected = sw1(two, read_array("130.0 40;"), 360)
         assert first_row["sw1_m"] == approx(expected, rel=1e-9)
         assert first_row["sqrt_sw1"] == approx(np.sqrt(first_row["sw1_m"]))
         assert first_row["true_centroids_sw1_m"] == approx(2 / np.pi * 100, rel=1e-3)
-        all_rows = np.array([[0.0, 0.0], [200.0, 0.0], [400.0, 0.0], [400.0, 300.0]])
-        centres = np.array([[100.0, 0.0], [400.0, 0.0], [400.0, 300.0]])
-        answers = np.array([[130.0, 40.0], [400.0, 290.0]])
+        all_rows = read_array("0.0 0; 200 0; 400 0; 400 300")
+        centres = read_array("100.0 0; 400 0; 400 300")
+        answers = read_array("130.0 40; 400 290")
         assert rows[2]["sw1_m"] == approx(sw1(all_rows, answers, 360), rel=1e-9)
         assert rows[2]["true_centroids_sw1_m"] == approx(sw1(all_rows, centres, 360), rel=1e-9)
 
@@ -211,13 +222,10 @@ class TestLeakageByHand:
         rows = self.rows()
         assert rows[0]["home_m"] == rows[2]["home_m"] == approx(np.hypot(30, 60))
         assert rows[2]["work_m"] == approx(np.hypot(500, 190))
-        nowhere = np.full(2, np.nan)
-        for points, place in (
-            (np.zeros((0, 2)), np.zeros(2)),
-            (np.full((3, 2), np.nan), np.zeros(2)),
-            (np.zeros((3, 2)), nowhere),
-        ):
-            assert np.isnan(measure_nearest_m(points, place))
+        origin = np.zeros((3, 2))
+        nowhere = np.full((3, 2), np.nan)
+        for points, place in ((origin[:0], origin), (nowhere, origin), (origin, nowhere)):
+            assert np.isnan(measure_nearest_m(points, place[0]))
 
     def test_named_places_are_density_peaks(self):
         estimates = [centroid_at(100, 100)]
@@ -231,36 +239,25 @@ class TestLeakageByHand:
         assert 150 < row["home_named_m"] < 250
 
     def test_attacks_and_tracks_do_not_mix(self):
-        two = place_rows([0, 0, 2], [0, 1, 0], [[0.0, 0.0], [500.0, 0.0], [1000.0, 0.0]])
-        result = {
-            "a": said((2, 0, "centroid", 1007, 0, 1.0), (0, 1, "centroid", 502, 0, 1.0), (0, 0, "centroid", 1, 0, 1.0)),
-            "b": said((0, 1, "centroid", 505, 0, 1.0)),
-        }  # fmt: skip
-        _, history = play([(two, result)])
-        error = {(r["attack"], r["ue"], r["model"]): r["error_m"] for r in history[0]}
-        assert len(error) == 6
-        assert (error["a", 0, 0], error["a", 0, 1], error["a", 2, 0]) == approx((1, 2, 7))
-        assert error["b", 0, 1] == approx(5)
-        assert np.isnan([error["b", 0, 0], error["b", 2, 0]]).all()
+        two = place_rows([0, 0, 2], [0, 1, 0], read_array("0.0 0; 500 0; 1000 0"))
+        first = read_said("2 0 1007 0; 0 1 502 0; 0 0 1 0")
+        _, history = play([(two, {"a": first, "b": read_said("0 1 505 0;")})])
+        rows = pd.DataFrame(history[0]).sort_values(["attack", "ue", "model"])
+        assert "".join(rows.attack) == "aaabbb"
+        assert_allclose(rows.error_m, read_array("1 2 7 nan 5 nan"))
 
     def test_home_belongs_to_the_ue_whatever_the_model(self):
         """One estimate near home, in one of two models: both rows of the UE say so, in every later
         round too."""
-        two = place_rows([0, 0, 1], [0, 3, 0], [[0.0, 0.0], [500.0, 0.0], [900.0, 900.0]])
-        first = said(
-            (0, 0, "centroid", 1000, 100, 1.0),
-            (0, 3, "centroid", 100, 104, 1.0),
-            (1, 0, "centroid", 100, 600, 1.0),
-        )
-        second = said((0, 0, "centroid", 1000, 200, 1.0), (1, 0, "centroid", 100, 700, 1.0))
+        two = place_rows([0, 0, 1], [0, 3, 0], read_array("0.0 0; 500 0; 900 900"))
+        first = read_said("0 0 1000 100; 0 3 100 104; 1 0 100 600")
+        second = read_said("0 0 1000 200; 1 0 100 700")
         _, history = play([(two, {"a": first}), (two, {"a": second})])
-        for rows in history:
-            result = {(r["ue"], r["model"]): r["home_m"] for r in rows}
-            assert result == approx({(0, 0): 4.0, (0, 3): 4.0, (1, 0): 500.0})
-        guess = {(r["ue"], r["model"]): r["guess_home_m"] for r in history[1]}
-        owner = {n: expect_nearest_m(PLACES.home_m[0], AREA, n) for n in (2, 3)}
-        expected = {(0, 0): owner[3], (0, 3): owner[3], (1, 0): owner[2]}
-        assert guess == approx(expected)
+        for rows in map(pd.DataFrame, history):
+            rows = rows.sort_values(["ue", "model"])
+            assert_allclose(rows.home_m, [4.0, 4.0, 500.0])
+        expected = [expect_nearest_m(PLACES.home_m[0], AREA, n) for n in (3, 3, 2)]
+        assert_allclose(rows.guess_home_m, expected)
 
 
 class TestGuesses:
@@ -290,15 +287,21 @@ class TestGuesses:
             expected = expect_nearest_m(PLACES.home_m[0], AREA, n)
             assert rows[name]["guess_home_m"] == approx(expected)
         band = ("guess_sw1_m", "guess_sw1_m_q05", "guess_sw1_m_q95")
-        expected = [rows["b"][k] for k in band]
-        assert [rows["a"][k] for k in band] == expected  # two centroids each
+        for name in band:  # two centroids each
+            assert rows["a"][name] == rows["b"][name]
         assert np.isnan([rows["c"][k] for k in (*band, "guess_home_m")]).all()
         quiet = [[500, 500]], {"b": centroid_at(3, 3), "a": silent}
         _, history = play([rounds[0], quiet])
         once = {r["attack"]: r["guess_sw1_m"] for r in history[-1]}
         assert once["a"] != once["b"] == rows["b"]["guess_sw1_m"]  # one against two
 
-    @mark.parametrize("place", [(1650.0, 700.0), (2100.0, -50.0)])
+    @mark.parametrize(
+        "place",
+        cases("""
+        1650.0, 700.0
+        2100.0, -50.0
+    """),
+    )
     @mark.parametrize("count", [1, 60])
     def test_nearest_guess_is_the_mean_of_many_draws(self, place, count):
         guess = AREA.sample(default_rng(count).uniform(size=(8000, count, 2)))
@@ -310,7 +313,7 @@ class TestGuesses:
         """One guess from the middle of a square: (sqrt 2 + ln(1 + sqrt 2)) / 6 sides; of very many
         1 / (2 sqrt n)."""
         square = Area(0.0, 0.0, 10.0, 10.0)
-        middle = np.array([5.0, 5.0])
+        middle = read_array("5.0 5")
         mean = 10 * (np.sqrt(2) + np.log(1 + np.sqrt(2))) / 6
         assert expect_nearest_m(middle, square, 1) == approx(mean, rel=1e-5)
         expected = 10 / (2 * 10**3)
@@ -318,7 +321,15 @@ class TestGuesses:
         for place, n in ((middle, 0), (middle * np.nan, 3)):
             assert np.isnan(expect_nearest_m(place, square, n))
 
-    @mark.parametrize("place", [(3.0, 8.0), (0.0, 0.0), (-2.0, 5.0), (14.0, 12.0)])
+    @mark.parametrize(
+        "place",
+        cases("""
+        3.0, 8.0
+        0.0, 0.0
+        -2.0, 5.0
+        14.0, 12.0
+    """),
+    )
     def test_share_of_the_area_within_a_radius(self, place):
         area = Area(0.0, 0.0, 10.0, 9.0)
         radius_m = np.linspace(0, 20, 41)
@@ -331,13 +342,21 @@ class TestGuesses:
 class TestLongRuns:
     """What a round compares is bounded, and as good as all of it."""
 
-    @mark.parametrize("n, stride", [(1, 1), (100, 1), (101, 2), (5000, 64)])
+    @mark.parametrize(
+        "n, stride",
+        cases("""
+        1, 1
+        100, 1
+        101, 2
+        5000, 64
+    """),
+    )
     @mark.parametrize("cut", [7, 5000])
     def test_of_points_every_2_to_the_k_th_is_kept_however_rounds_were_cut(self, n, stride, cut):
         points = np.stack([np.arange(n), np.zeros(n)], axis=1).astype(float)
         track = Track.empty()
         for first in range(0, n, cut):
-            track = track.plus(points[first : first + cut], 100)
+            track = track.add_round(points[first : first + cut], 100)
             assert len(track.points) <= 100
         assert_array_equal(track.points, points[::stride])
         assert track.seen == n
@@ -366,32 +385,27 @@ def pick_named_m(row):
 
 class TestAnswers:
     def test_the_two_of_largest_weight_best_first(self):
-        expected = said(
-            answer(1, 1, 0.2), answer(2, 2, 0.9), answer(3, 3, 0.5), (0, 0, "place", 9, 9, 5.0)
-        )
-        assert collect_answers(expected, AREA)[0].place_m.tolist() == [[2, 2], [3, 3]]
+        answers = (answer(x, x, weight) for x, weight in ((1, 0.2), (2, 0.9), (3, 0.5)))
+        expected = said(*answers, (0, 0, "place", 9, 9, 5.0))
+        assert collect_answers_inside(expected, AREA)[0].place_m.tolist() == [[2, 2], [3, 3]]
 
     def test_one_place_at_every_model_counts_once(self):
-        expected = said(
-            answer(1, 1, 0.9),
-            answer(1, 1, 0.9, model=4),
-            answer(8, 8, 0.1),
-            answer(8, 8, 0.1, model=4),
-        )
-        assert collect_answers(expected, AREA)[0].place_m.tolist() == [[1, 1], [8, 8]]
+        places = ((1, 0.9, 0), (1, 0.9, 4), (8, 0.1, 0), (8, 0.1, 4))
+        expected = said(*(answer(x, x, weight, model=model) for x, weight, model in places))
+        assert collect_answers_inside(expected, AREA)[0].place_m.tolist() == [[1, 1], [8, 8]]
 
     def test_where_places_are_said_to_be_home_or_work_other_answers_name_nothing(self):
         """Of two for one place the likelier; home is first though work is likelier, and
         probabilities stay theirs."""
-        weights = {9: 0.99, 2: 0.3, 3: 0.6, 4: 0.8, 5: 0.4}
+        weights = read_yaml("9: 0.99, 2: 0.3, 3: 0.6, 4: 0.8, 5: 0.4")
         expected = said(*(answer(x, x, weight) for x, weight in weights.items()))
         expected = replace(expected, status=["ok", "home", "third 1", "work", "home"])
-        result = collect_answers(expected, AREA)[0]
+        result = collect_answers_inside(expected, AREA)[0]
         assert result.place_m.tolist() == [[5, 5], [4, 4], [3, 3]]
         assert result.rank.tolist() == [1, 2, 3]
         assert result.place == ["home", "work", "third 1"]
         assert result.probability.tolist() == [0.4, 0.8, 0.6]
-        assert result.best_two.tolist() == [[5, 5], [4, 4]]
+        assert result.home_and_work_m.tolist() == [[5, 5], [4, 4]]
 
 
 class TestNamed:
@@ -417,13 +431,10 @@ class TestNamed:
         assert_allclose(named_m, [(10.0, np.hypot(800, 10))] * 2)
 
     def test_at_the_end_each_attack_names_what_it_named_last(self):
-        centroids = [
-            (0, 0, "centroid", x, y, 1.0) for x, y in ((400, 400), (1500, 900), (402, 400))
-        ]
         rounds = []
-        for number, centroid in enumerate(centroids, start=1):
+        for number, place in enumerate(((400, 400), (1500, 900), (402, 400)), start=1):
             answers = said(answer(10, 10 * number, 0.5), answer(20, 20, 0.7))
-            rounds.append(([[5, 5]], {"a": answers, "b": said(centroid)}))
+            rounds.append(([[5, 5]], {"a": answers, "b": centroid_at(*place)}))
         state, history = play(rounds)
         named = leakage.list_named_places(HOW, state, AREA, PLACES)
         places = {(r["attack"], r["rank"]): (r["x_m"], r["y_m"]) for r in named}
@@ -432,9 +443,8 @@ class TestNamed:
         location = np.array([places["b", 1], places["b", 2]])
         assert_allclose(location, [[401, 400], [1500, 900]], atol=15)  # on a grid of 25 m
         rows = {r["attack"]: r for r in history[-1]}
-        assert [
-            rows["b"][f"{place}_{axis}_m"] for place in ("named", "second") for axis in "xy"
-        ] == location.ravel().tolist()
+        columns = ["named_x_m", "named_y_m", "second_x_m", "second_y_m"]
+        assert [rows["b"][name] for name in columns] == location.ravel().tolist()
         home = {attack: r["home_named_m"] for attack, r in rows.items()}
         away_m = norm(location - PLACES.home_m[0], axis=1).min()
         assert home == approx({"a": np.hypot(80, 80), "b": away_m})
@@ -444,8 +454,8 @@ class TestNamed:
 class TestChance:
     def test_two_uniform_places(self):
         """Away from the edges and from each other, by hand; and both at once."""
-        home = np.array([[500.0, 500.0]])
-        work = np.array([[1500.0, 900.0]])
+        home = read_array("500.0 500;")
+        work = read_array("1500.0 900;")
         disc = np.pi * 100**2 / 3e6
         result = compute_hit_probabilities(home, work, 100.0, AREA, 2)[0]
         hit = 1 - (1 - disc) ** 2
@@ -454,22 +464,19 @@ class TestChance:
 
     @mark.parametrize(
         ("home", "work"),
-        [
-            ((30.0, 20.0), (110.0, 90.0)),
-            ((700.0, 700.0), (700.0, 700.0)),
-            ((1990.0, 0.0), (60.0, 1500.0)),
-        ],
+        cases("""
+        (30.0, 20.0), (110.0, 90.0)
+        (700.0, 700.0), (700.0, 700.0)
+        (1990.0, 0.0), (60.0, 1500.0)
+    """),
     )
     def test_against_many_draws(self, home, work):
         """At an edge, overlapping, and at one place."""
         location = default_rng(0).uniform(size=(400_000, 2, 2)) * [2000, 1500]
-        near_home = norm(location - np.array(home), axis=-1) <= 150
-        near_work = norm(location - np.array(work), axis=-1) <= 150
-        finds_home = near_home.any(axis=1)
-        finds_work = near_work.any(axis=1)
-        finds_both = finds_home & finds_work
-        first = (near_home | near_work)[:, 0]
-        drawn = [hits.mean() for hits in (finds_home, finds_work, finds_both, first)]
+        is_near = norm(location - np.array([home, work])[:, None, None], axis=-1) <= 150
+        finds = is_near.any(axis=2)
+        first = is_near[:, :, 0].any(axis=0)
+        drawn = [hits.mean() for hits in (*finds, finds.all(axis=0), first)]
         result = compute_hit_probabilities(np.array([home]), np.array([work]), 150.0, AREA, 2)[0]
         assert_allclose(result, drawn, atol=4 * 0.5 / np.sqrt(400_000))
 
@@ -491,7 +498,7 @@ def state_hits(ues, rounds, shift=0.0):
 def test_by_hand():
     """Two bins: 3 statements of 0.25, one right; 2 of 1.0, both right."""
     result = measure_reliability(
-        np.arange(5), np.array([0.25, 0.25, 0.25, 1.0, 1.0]), np.array([1, 0, 0, 1, 1])
+        np.arange(5), read_array("0.25 0.25 0.25 1 1"), read_array("1 0 0 1 1")
     )
     assert result.count == 5
     assert result.error == approx(abs(3 * 0.25 - 1) / 5)

@@ -120,7 +120,7 @@ def test_first_layer_deltas(n):
     z = draw.normal(size=(n, 2))
     y = draw.normal(size=n)
     w = draw.normal(size=net.n_parameters)
-    mean, squares = net.compute_first_layer_deltas(w, z, y)
+    mean, squares = net.summarise_first_layer_deltas(w, z, y)
     flat = from_numpy(w)[None]
     out, _, slopes = net.forward(flat, from_numpy(z)[None])
     error = out - from_numpy(y)[None]

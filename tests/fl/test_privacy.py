@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 from noticed import lines as lines_of
 from numpy.testing import assert_allclose
 from pytest import approx, raises
+from tabled import cases
 
 from fl.data.measured import Measured, Segments
 from fl.defenses import DEFENSES
@@ -154,8 +155,7 @@ class TestLedger:
         twice = self.epsilon(
             state, mechanism="gaussian", unit="user", relation="replace", delta=1e-5
         )
-        expected = compute_gaussian_epsilon(1e-5, math.sqrt(2))
-        assert twice[0] == approx(expected, rel=1e-12)
+        assert twice[0] == approx(compute_gaussian_epsilon(1e-5, math.sqrt(2)), rel=1e-12)
         for costs in ({"mechanism": "radio"}, {"unit": "record"}, {"relation": "add-remove"}):
             result = self.epsilon(state, **costs)[0]
             assert result == approx(compute_gaussian_epsilon(1e-5, 1.0), rel=1e-12)
@@ -167,8 +167,7 @@ class TestLedger:
         state = Ledger(4).add([spend([-1]), spend([2])])
         shared = compute_gaussian_epsilon(1e-5, 1.0)
         two = compute_gaussian_epsilon(1e-5, math.sqrt(2))
-        expected = [shared, shared, two, shared]
-        assert_allclose(self.epsilon(state), expected, rtol=1e-12)
+        assert_allclose(self.epsilon(state), [shared, shared, two, shared], rtol=1e-12)
 
 
 def build_sent(values, bound=None):
@@ -298,8 +297,7 @@ def test_noise_on_a_ue_hides_no_presence_from_a_server_that_sees_its_row(
     tiny, tmp_path, kind, relation, stated
 ):
     noise = NOISE if kind == "gaussian" else DEFENSES.parts[kind].example
-    study = tiny({"learning.defenses": [CLIP | {"relation": relation}, noise]})
-    run(study, tmp_path)
+    run(tiny({"learning.defenses": [CLIP | {"relation": relation}, noise]}), tmp_path)
     assert set(read_record_table(tmp_path, "spends")["relation"]) == {stated}
     (lines,) = describe_accounts(read_record_table(tmp_path, "privacy"))
     assert f"unit user, {stated};" in lines
@@ -349,11 +347,11 @@ class TestRecordsByThemselves:
 
 @parametrize(
     "data, ties",
-    [
-        ({}, "the round in which a UE measures first"),
-        ({"memory": "round"}, ""),
-        ({"memory": "round", "hold_out_ues": 1}, "one UE takes the place of another"),
-    ],
+    cases("""
+    {}, "the round in which a UE measures first"
+    {"memory": "round"}, ""
+    {"memory": "round", "hold_out_ues": 1}, "one UE takes the place of another"
+    """),
 )
 def test_noise_of_ues_beside_data_that_tie_them_together_says_what_it_does_not_cover(
     tiny, data, ties

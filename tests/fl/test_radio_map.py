@@ -1,10 +1,15 @@
 """Radio maps of virtual obstacles: cells under links, the law and its gradients, figures of
 held-out links."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
+from arrays import read_array
+from local_data import make_local
 from numpy.linalg import norm
 from numpy.random import default_rng
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx
 
 from fl.data.links import LINKS, POSITIONS, STATIONS, LinkMeasurements
@@ -17,7 +22,7 @@ from fl.radio_map.obstacles import (
     standardise_distance,
     to_theta,
 )
-from fl.types import Antennas, HeldOut, Local, Public
+from fl.types import Antennas, HeldOut, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.ues import Observations
@@ -72,10 +77,8 @@ class TestTraversal:
             subset = slice(result.first[j], result.first[j + 1])
             own_rows = sorted(zip(result.cell[subset], result.z_m[subset], strict=True))
             slow = slow_incidence(GRID, a[j], b[j])
-            expected = [m for m, _ in slow]
-            assert [m for m, _ in own_rows] == expected
-            expected = [z for _, z in slow]
-            assert_allclose([z for _, z in own_rows], expected, atol=1e-6)
+            assert [m for m, _ in own_rows] == [m for m, _ in slow]
+            assert_allclose(own_rows, slow, atol=1e-6)
 
     def test_a_link_has_the_same_cells_whatever_its_number(self):
         """Also beyond 2^16, where a number and a fraction no longer fit into one float; upside down
@@ -83,16 +86,15 @@ class TestTraversal:
         a, b = make_links(50, default_rng(6))
         alone = find_crossings(GRID, a, b)
         many = find_crossings(GRID, np.tile(a, (1400, 1)), np.tile(b, (1400, 1)))
-        assert (np.diff(many.first) == np.tile(np.diff(alone.first), 1400)).all()
-        assert (many.cell == np.tile(alone.cell, 1400)).all()
-        assert (many.z_m == np.tile(alone.z_m, 1400)).all()
+        assert_array_equal(np.diff(many.first), np.tile(np.diff(alone.first), 1400))
+        assert_array_equal(many.cell, np.tile(alone.cell, 1400))
+        assert_array_equal(many.z_m, np.tile(alone.z_m, 1400))
         back = find_crossings(GRID, b, a)
-        for j in range(50):
-            slices = [slice(i.first[j], i.first[j + 1]) for i in (alone, back)]
-            expected = back.cell[slices[1]][::-1].tolist()
-            assert alone.cell[slices[0]].tolist() == expected
-            expected = back.z_m[slices[1]][::-1]
-            assert_allclose(alone.z_m[slices[0]], expected, rtol=1e-9)
+        assert_array_equal(alone.first, back.first)
+        for first, end in itertools.pairwise(alone.first):
+            subset = slice(first, end)
+            assert_array_equal(alone.cell[subset], back.cell[subset][::-1])
+            assert_allclose(alone.z_m[subset], back.z_m[subset][::-1], rtol=1e-9)
 
 
 def world(n_ue=3, n_bs=8):
@@ -127,11 +129,10 @@ class TestLaw:
         links, heights, theta, count = world()
         h = torch.tensor(heights, requires_grad=True)
         t = torch.tensor(theta, requires_grad=True)
-        cell = torch.tensor(links.under.cell)
-        link = torch.tensor(links.under.link)
-        log_psi = torch.nn.functional.logsigmoid(
-            (torch.tensor(links.under.z_m) - h[cell]) / scale_m
-        )
+        under = links.under
+        above = torch.tensor(under.z_m) - h[torch.tensor(under.cell)]
+        link = torch.tensor(under.link)
+        log_psi = torch.nn.functional.logsigmoid(above / scale_m)
         s = torch.exp(torch.zeros(len(links.x), dtype=torch.float64).index_add(0, link, log_psi))
         x = torch.tensor(links.x)
         los = t[0] + t[1] * x
@@ -143,22 +144,18 @@ class TestLaw:
             loss = square[torch.tensor(links.row == i)].mean()
             for analytic, parameter in ((mine_h, h), (mine_t, t)):
                 (outside,) = torch.autograd.grad(loss, parameter, retain_graph=True)
-                assert_allclose(
-                    analytic[i], outside.numpy(), rtol=1e-8, atol=1e-8 * np.abs(analytic[i]).max()
-                )
+                atol = 1e-8 * np.abs(analytic[i]).max()
+                assert_allclose(analytic[i], outside.numpy(), rtol=1e-8, atol=atol)
 
     def test_a_gradient_is_the_sum_of_what_the_errors_of_its_links_make(self):
         links, heights, theta, count = world()
         error = links.gain_db - obstacles.compute_gain_db(links, heights, theta, 3.0)
-        value = obstacles.compute_link_gradients(links, heights, theta, 3.0) * np.repeat(
-            error, np.diff(links.under.first)
-        )
-        place = links.row[links.under.link] * len(heights) + links.under.cell
-        updates = (
-            np.bincount(place, value, len(count) * len(heights)).reshape(len(count), -1)
-            * 2
-            / count[:, None]
-        )
+        under = links.under
+        value = obstacles.compute_link_gradients(links, heights, theta, 3.0)
+        value = value * np.repeat(error, np.diff(under.first))
+        total = np.zeros((len(count), len(heights)))
+        np.add.at(total, (links.row[under.link], under.cell), value)
+        updates = 2 * total / count[:, None]
         want = compute_height_gradient(links, heights, theta, 3.0, count)
         assert_allclose(updates, want, rtol=1e-10, atol=1e-12 * np.abs(want).max())
 
@@ -174,15 +171,7 @@ def local(n_ue=3, n_bs=8):
     x = np.repeat(rng.uniform(1, 23, (n_ue, 2)), n_bs, axis=0)
     cell = np.tile(np.arange(n_bs), n_ue)
     y = -70 + 5 * rng.normal(size=len(x))
-    return Local(
-        np.arange(n_ue),
-        np.zeros(n_ue, int),
-        np.arange(n_ue + 1) * n_bs,
-        x,
-        y,
-        np.zeros(len(x)),
-        cell,
-    )
+    return replace(make_local([n_bs] * n_ue, x, y), cell=cell)
 
 
 class TestLearner:
@@ -208,11 +197,11 @@ class TestLearner:
     def test_normalised_gradients_have_norm_one_even_where_squares_vanish(self):
         learner = self.learner.model_copy(update={"gradient": "normalised"})
         model = learner.init(self.public, Streams(0).derive_rng("x"))
-        tiny = type(model)(
-            model.parameters + np.append(np.full(80, 760.0), np.zeros(4)), model.constants
-        )
+        far = np.append(np.full(80, 760.0), np.zeros(4))
+        tiny = replace(model, parameters=model.parameters + far)
         updates = learner.train_locally(tiny, "heights", local(), Streams(0).derive_rng("x"))
-        assert 0 < np.abs(learner.compute_gradients(tiny, "heights", local())).max() < 1e-160
+        gradients = learner.compute_gradients(tiny, "heights", local())
+        assert 0 < np.abs(gradients).max() < 1e-160
         assert_allclose(updates.norm(), 1.0)
 
     def test_figures_tell_held_out_groups_apart(self):
@@ -267,8 +256,8 @@ class TestTheory:
     def test_descent_of_a_quadratic_meets_its_bounds(self):
         """F = 5/2 |h|^2 for all devices: B = 1 and L = 5, and a step of 1 / L is the largest that
         descends."""
-        h = np.array([1.0, 2.0])
-        d = np.array([0.3, -0.1])
+        h = read_array("1.0 2")
+        d = read_array("0.3 -0.1")
         weight = np.full(4, 0.25)
         gradients = np.tile(5 * h, (4, 1))
         result = compute_descent_figures(gradients, weight, d, 5 * d, 0.1)
@@ -282,12 +271,12 @@ class TestTheory:
         largest = compute_descent_figures(gradients, weight, d, 5 * d, 0.2)
         assert largest["kappa_h"] == approx(0.0, abs=1e-15) == largest["largest_mu"]
         assert np.isnan(compute_descent_figures(gradients, weight, d, 5 * d, 0.3)["residual"])
-        opposite = compute_descent_figures(np.array([[1.0], [-1.0]]), np.full(2, 0.5), d, d, 0.1)
+        opposite = compute_descent_figures(read_array("1.0; -1"), np.full(2, 0.5), d, d, 0.1)
         assert opposite["dissimilarity_b"] == float("inf")
 
     def test_what_falls_off_is_monotone_and_what_rises_is_not(self):
         grid = build_height_grid(Area(0.0, 0.0, 300.0, 300.0), 3.0)
-        place = np.array([[150.0, 150.0], [31.0, 200.0]])
+        place = read_array("150.0 150; 31 200")
         away = norm(grid.place_m[None] - place[:, None], axis=2)
         falls = compute_decay_figures(np.exp(-away / 20), grid.place_m, place)
         assert falls["monotone_percent"] == 100.0

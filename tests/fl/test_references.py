@@ -126,10 +126,8 @@ def test_neighbours_weigh_by_distance():
     x = np.array([[0.0, 0.0], [3.0, 0.0], [100.0, 0.0]])
     y = np.array([-80.0, -90.0, 0.0])
     expected = (-80 / 2 - 90 / 3) / (1 / 2 + 1 / 3)
-    result = map_nearest_neighbours(x, y, np.array([[1.0, 0.0]]), 2)
-    assert_allclose(result, expected)
-    result = map_nearest_neighbours(x[:1], y[:1], x, 25)
-    assert_allclose(result, -80.0)
+    assert_allclose(map_nearest_neighbours(x, y, np.array([[1.0, 0.0]]), 2), expected)
+    assert_allclose(map_nearest_neighbours(x[:1], y[:1], x, 25), -80.0)
 
 
 def test_places_are_looked_up_alike_in_pieces_and_together(monkeypatch):
@@ -144,8 +142,7 @@ def test_places_are_looked_up_alike_in_pieces_and_together(monkeypatch):
     assert not together[1].all()
     monkeypatch.setattr("fl.references._AT_ONCE", 3)
     monkeypatch.setattr("netsim.city.buildings._TABLE", 3)
-    result = map_nearest_neighbours(x, y, place_m[:7], 5)
-    assert (result == together[0]).all()
+    assert (map_nearest_neighbours(x, y, place_m[:7], 5) == together[0]).all()
     assert (houses.is_indoors(place_m) == together[1]).all()
 
 
@@ -171,8 +168,7 @@ def test_central_training_is_adam_of_torch():
             out = net.forward(w, torch.from_numpy(z[batch])[None])[0][0]
             ((out - torch.from_numpy(y[batch])) ** 2).mean().backward()
             adam.step()
-    expected = w.detach().numpy()[0]
-    assert_allclose(result[1], expected, atol=2e-5)
+    assert_allclose(result[1], w.detach().numpy()[0], atol=2e-5)
 
 
 def build_held_out(n):

@@ -55,8 +55,7 @@ def test_fedavgm_is_sgd_with_momentum(momentum):
     for update, after in zip(UPDATES, play_rounds(result), strict=True):
         w.grad = -torch.from_numpy(update.copy())
         optimiser.step()
-        expected = w.detach().numpy()
-        np.testing.assert_allclose(after, expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(after, w.detach().numpy(), rtol=0, atol=1e-12)
 
 
 @parametrize("kind", [FedAdam, FedYogi])
@@ -87,8 +86,7 @@ def test_a_model_without_updates_stays_and_so_does_its_memory(part):
     has_updates = np.ones((7, 2), dtype=bool)
     has_updates[[1, 4], 1] = False
     result = play_rounds(part, np.where(has_updates[..., None], UPDATES, 0.0), has_updates)
-    expected = play_rounds(part)[:, 0]
-    assert_array_equal(result[:, 0], expected)
+    assert_array_equal(result[:, 0], play_rounds(part)[:, 0])
     expected = result[[1, 4], 1]
     assert_array_equal(result[[0, 3], 1], expected)
     expected = play_rounds(part, UPDATES[has_updates[:, 1]])[-1, 1]
@@ -105,8 +103,7 @@ def test_a_model_that_nobody_contributed_to_is_moved_by_noise_that_hides_this(hi
     phase = SimpleNamespace(learning=learning, name="p")
     states = {"server_optimiser.p": part.start()}
     change = _step_optimiser(phase, merged_m, np.array([0]), states)
-    expected = 0.5 * merged_m * [[1.0], [float(hides)]]
-    assert_array_equal(change, expected)
+    assert_array_equal(change, 0.5 * merged_m * [[1.0], [float(hides)]])
     expected = merged_m * [[1.0], [float(hides)]]
     assert_array_equal(states["server_optimiser.p"].value, expected)
 

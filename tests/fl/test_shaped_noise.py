@@ -112,7 +112,7 @@ class TestAligned:
     def test_it_is_no_worse_than_the_printed_algorithm(self, mu, rho):
         g, place = draw_peaks(3)
         law = Alignment(g, AREA, place, mu, rho)
-        sigma2 = law.align_noise()
+        sigma2 = law.optimise_variance()
         assert_allclose(sigma2.sum(axis=1), mu * g.sum(axis=1), rtol=1e-9)
         reached = law.compute_objective_m2(sigma2)
         for i in range(3):
@@ -151,7 +151,7 @@ class TestProof:
         """A single number without noise tells which of two gradients was sent: no epsilon is
         finite."""
         g, place = draw_peaks()
-        sigma2 = Alignment(g, AREA, place, 50.0, 1.0).align_noise()
+        sigma2 = Alignment(g, AREA, place, 50.0, 1.0).optimise_variance()
         assert (((sigma2 == 0) & (g > 1e-3 * g.max())).any(axis=1)).all()
 
 

@@ -105,7 +105,7 @@ def test_filter_and_smoother_agree_with_the_enumeration_of_all_paths():
     assert len(paths) == 6561
     for u in range(3):
         k = dense(chain.motion, habits.weight[u], chain.prior)
-        e = ERRORS.compute_likelihood(z[:, u][:, None], chain.grid)
+        e = ERRORS.compute_likelihood_ratio(z[:, u][:, None], chain.grid)
         joint = chain.prior.reshape(-1)[paths[:, 0]] * e[0, paths[:, 0]]
         for t in (1, 2, 3):
             joint = joint * k[paths[:, t - 1], paths[:, t]] * e[t, paths[:, t]]
@@ -119,7 +119,7 @@ def test_filter_and_smoother_agree_with_the_enumeration_of_all_paths():
 def test_expected_uses_of_components_agree_with_the_enumeration():
     chain, habits = make_chain(1)
     z = default_rng(2).uniform(0, 3000, (3, 1, 2))
-    e = ERRORS.compute_likelihood(z, chain.grid)
+    e = ERRORS.compute_likelihood_ratio(z, chain.grid)
     kernels = np.stack([dense(chain.motion, w, chain.prior) for w in np.diag(habits.weight[0])])
     k = kernels.sum(axis=0)
     a = chain.prior.reshape(-1) * e[0]

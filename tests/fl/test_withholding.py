@@ -4,15 +4,19 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+import local_data
 import numpy as np
 import pandas as pd
+from arrays import read_array
 from interrupted import run_in_two
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx, mark, raises
+from rows import read_yaml
+from tabled import cases
 
 from fl.data.measured import Measured
 from fl.privacy.gaussian import compute_gaussian_epsilon, compute_gaussian_multiplier
-from fl.types import Local, Public, RoundContext
+from fl.types import Public, RoundContext
 from fl.withholding import (
     WITHHOLDINGS,
     Cooldown,
@@ -38,46 +42,25 @@ def facts(round_=1, time_s=0.0, day=0):
 def make_local(places, model=None):
     """One row a UE (or more, where models say so), from lists of places."""
     if model is None:
-        ue = np.arange(len(places))
-    else:
-        ue = np.array([u for u, _ in model])
-    if model is None:
-        models = np.zeros(len(places), dtype=int)
-    else:
-        models = np.array([m for _, m in model])
-    ptr = np.cumsum([0, *map(len, places)])
-    x = np.array([p for subset in places for p in subset], dtype=float).reshape(-1, 2)
-    return Local(ue, models, ptr, x, np.zeros(len(x)), np.zeros(len(x)))
+        model = [(ue, 0) for ue in range(len(places))]
+    ue, models = np.transpose(model)
+    x = np.concatenate(places).astype(float)
+    return local_data.make_local([*map(len, places)], x, np.zeros(len(x)), ue, models)
 
 
 def ask_ues(
     n=4, current=None, local=None, measured=None, home_m=None, position_m=None, serving=None
 ):
     """n UEs with one sample each at the origin, unless said otherwise."""
-    if local is None:
-        local = make_local([[(0, 0)]] * n)
-    else:
-        local = local
+    local = local or make_local([[(0, 0)]] * n)
     if home_m is None:
         home_m = np.full((n, 2), np.nan)
-    else:
-        home_m = np.array(home_m, dtype=float)
     if position_m is None:
         position_m = np.zeros((len(home_m), 2))
-    else:
-        position_m = np.array(position_m, dtype=float)
     if serving is None:
         serving = np.full(len(home_m), -1)
-    else:
-        serving = np.array(serving)
-    return RequestedData(
-        local,
-        local if measured is None else measured,
-        current or facts(),
-        home_m,
-        position_m,
-        serving,
-    )
+    places_m = (np.array(values, dtype=float) for values in (home_m, position_m))
+    return RequestedData(local, measured or local, current or facts(), *places_m, np.array(serving))
 
 
 def play_rule(rule, times, n=4, rng=RNG):
@@ -86,7 +69,7 @@ def play_rule(rule, times, n=4, rng=RNG):
     spoke = []
     for current in times:
         speaks = rule.keep(ask_ues(n, current), state, rng)
-        state = rule.sent(np.flatnonzero(speaks), current, state, rng)
+        state = rule.note_sent(np.flatnonzero(speaks), current, state, rng)
         spoke.append(speaks)
     return np.array(spoke)
 
@@ -129,22 +112,18 @@ def test_a_pause_in_seconds_ends_at_its_end():
 
 @mark.parametrize("n", [1, 3, 24])
 def test_the_first_updates_of_each_local_day_are_sent(n):
-    hours = [
-        facts(h, 3600.0 * h, Clock(date(2026, 1, 5)).find_ended_day(3600.0 * h))
-        for h in range(1, 73)
-    ]
-    spoke = play_rule(DailyLimit(updates=n), hours)[:, 0].reshape(
-        3, 24
-    )  # a window that ends at midnight closes the day
+    clock = Clock(date(2026, 1, 5))
+    hours = [facts(h, 3600.0 * h, clock.find_ended_day(3600.0 * h)) for h in range(1, 73)]
+    # a window that ends at midnight closes the day
+    spoke = play_rule(DailyLimit(updates=n), hours)[:, 0].reshape(3, 24)
     assert (spoke == (np.arange(24) < n)).all()
 
 
 def test_an_exact_zone_drops_what_was_measured_within_its_radius_of_the_own_home():
     local = make_local([[(30, 40), (30.01, 40), (500, 0)], [(0, 0), (530, 0)], [(0, 0)]])
     home_m = [(0, 0), (500, 0), (np.nan, np.nan)]
-    kept = HomeZone(radius_m=50, centre="exact").keep(
-        ask_ues(3, local=local, home_m=home_m), None, RNG
-    )
+    zone = HomeZone(radius_m=50, centre="exact")
+    kept = zone.keep(ask_ues(3, local=local, home_m=home_m), None, RNG)
     assert kept.tolist() == [False, True, True, True, False, True]
 
 
@@ -160,9 +139,8 @@ def test_a_shifted_zone_has_the_home_anywhere_within():
     expected = approx(0.5, abs=4.5 / np.sqrt(12 * n))
     assert (r_m**2).mean() / 100**2 == expected  # uniform on the circle
     assert np.abs(np.exp(1j * angle).mean()) < 4.5 / np.sqrt(n)
-    assert (
-        rule.draw_centre_m(home_m[:10], RNG) == centre_m[:10]
-    ).all()  # the same whenever it is asked
+    again_m = rule.draw_centre_m(home_m[:10], RNG)
+    assert (again_m == centre_m[:10]).all()
     at_home = make_local([[tuple(h)] for h in home_m[:500]])
     assert not rule.keep(ask_ues(500, local=at_home, home_m=home_m[:500]), None, RNG).any()
 
@@ -172,7 +150,8 @@ def test_an_update_is_held_back_for_any_measurement_in_a_zone_also_a_held_out_on
     models = [(0, 0), (0, 1), (1, 0), (2, 0)]
     local = make_local([[(50, 0)], [(50, 0)], [(60, 0)], [(0, 0), (70, 0)]], models)
     measured = make_local([[(50, 0)], [(50, 0), (0, 5)], [(60, 0)], [(70, 0)]], models)
-    kept = rule.keep(ask_ues(3, local=local, measured=measured, home_m=np.zeros((3, 2))), None, RNG)
+    requested = ask_ues(3, local=local, measured=measured, home_m=np.zeros((3, 2)))
+    kept = rule.keep(requested, None, RNG)
     # all models of UE 0 are silent; what UE 2 holds of an earlier round in its zone stays where it
     # is
     assert kept.tolist() == [False, False, True, False, True]
@@ -198,48 +177,28 @@ def test_a_rule_says_whether_a_sample_is_held_back_because_of_its_place(name):
     state = rule.start(200)
     fates = []
     for second in ((900.0, 0.0), (0.0, 1.0)):
-        current = ask_ues(
-            local=make_local([[(900.0, 900.0), second]] * 200),
-            home_m=home_m,
-            position_m=home_m + 900,
-        )
+        local = make_local([[(900.0, 900.0), second]] * 200)
+        current = ask_ues(local=local, home_m=home_m, position_m=home_m + 900)
         fates.append(rule.keep(current, state, RNG))
     assert rule.by_place == (fates[0] != fates[1]).any()
     assert fates[0].any()
 
 
-@mark.parametrize(
-    "name", sorted(ALONE.keys() - {"deferred"})
-)  # which sends earlier records, that have no bound
+# all but `deferred`, which sends earlier records, that have no bound
+@mark.parametrize("name", sorted(ALONE.keys() - {"deferred"}))
 def test_no_bound_on_records_holds_where_they_are_selected_by_each_other(name, tiny):
     """One clipped step bounds what a record adds; where it also decides about others, or about how
     many are learnt from, now or in later rounds, noise needs another bound.
     """
-    learner = {
-        "kind": "rsrp-net",
-        "hidden": [4],
-        "sample_clip": 1.0,
-        "batch_size": "all",
-        "local_epochs": 1,
-    }
-    lapa = {
-        "kind": "lapa",
-        "epsilon_system_total": 10.0,
-        "rounds": 4,
-        "sensitivity": "record-one-step",
-    }
-    changes = RESIDENTS | {
-        "learning.learner": learner | {"precision": 64, "standardise_by": "public"}
-    }
-    changes |= {
-        "learning.data": {"kind": "measured", "memory": "round"},
-        "learning.defenses": [lapa],
-    }
     alone = ALONE[name]
-    changes |= {
-        "learning.withholding": [alone.model_dump(exclude_none=True)],
-        "learning.attacks": [],
-    }
+    changes = RESIDENTS | read_yaml("""
+        learning.learner: {kind: rsrp-net, hidden: [4], sample_clip: 1.0, batch_size: all,
+            local_epochs: 1, precision: 64, standardise_by: public},
+        learning.data: {kind: measured, memory: round}, learning.attacks: [],
+        learning.defenses: [{kind: lapa, epsilon_system_total: 10.0, rounds: 4,
+            sensitivity: record-one-step}]
+    """)
+    changes["learning.withholding"] = [alone.model_dump(exclude_none=True)]
     if not (alone.by_place or alone.by_history):
         assert tiny(changes).learned.withholding == (alone,)
     else:
@@ -257,14 +216,10 @@ def test_silence_by_a_coin_has_its_probability_and_rounds_are_independent():
 # --- runs
 # ----------------------------------------------------------------------------------------
 
-RESIDENTS = {
-    "world.ues.mobility": {"kind": "commuter"},
-    "world.ues.measurement_period_s": None,
-    "world.ues.count": 6,
-    "world.duration_s": DAY_S,
-    "world.tick_s": 300,
-    "learning.round_s": DAY_S / 12,
-}
+RESIDENTS = read_yaml("""
+    world.ues.mobility: {kind: commuter}, world.ues.measurement_period_s: null,
+    world.ues.count: 6, world.duration_s: 86400.0, world.tick_s: 300, learning.round_s: 7200.0
+""")
 MODELS = {"learning.data": {"kind": "measured", "cell": "all"}}
 SHORT = {"learning.round_s": 10}
 
@@ -273,7 +228,13 @@ def table(folder, name):
     return pd.read_csv(Path(folder) / f"{name}.csv")
 
 
-@mark.parametrize(("drops", "memory"), [("update", "all"), ("samples", 5)])
+@mark.parametrize(
+    ("drops", "memory"),
+    cases("""
+    "update", "all"
+    "samples", 5
+"""),
+)
 def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, memory):
     """Signals that were measured in a zone may be anything: no update, and no model, is moved by
     them."""
@@ -290,13 +251,8 @@ def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, m
     def changed(self, observed, model_of_cell, state, rng):
         within = np.hypot(*(observed.position_m - home_m[observed.ue]).T) <= 60
         moved.append(within.sum())
-        return take(
-            self,
-            replace(observed, rsrp_dbm=observed.rsrp_dbm + 30.0 * within),
-            model_of_cell,
-            state,
-            rng,
-        )
+        observed = replace(observed, rsrp_dbm=observed.rsrp_dbm + 30.0 * within)
+        return take(self, observed, model_of_cell, state, rng)
 
     monkeypatch.setattr(Measured, "take", changed)
     run(study, tmp_path / "changed")
@@ -330,15 +286,13 @@ def test_a_deferred_upload_leaves_only_outside_of_the_zone_and_through_another_c
     ]:
         current = ask_ues(local=local, home_m=home_m, position_m=position_m, serving=serving)
         state = rule.note_places(current, state, RNG)
-        spoke.append(rule.keep(current, state, RNG).tolist())
-    outside = [True, True, False, True]  # samples: that of the second at home never
-    silent = [set(), {0}, {0}, {1}, {1}, set()]
-    owner = [0, 1, 1, 2]
-    expected = [[o and u not in s for o, u in zip(outside, owner, strict=True)] for s in silent]
-    assert spoke == expected
+        spoke.append(rule.keep(current, state, RNG))
+    # of the samples, that of the second at home never
+    expected = read_array("1 1 0 1; 0 1 0 1; 0 1 0 1; 1 0 0 1; 1 0 0 1; 1 1 0 1")
+    assert_array_equal(spoke, expected)
 
 
-DEFERRED = {"kind": "home-zone", "radius_m": 100, "centre": "exact", "defer_upload": True}
+DEFERRED = read_yaml("kind: home-zone, radius_m: 100, centre: exact, defer_upload: true")
 
 
 def test_no_upload_of_a_run_comes_from_the_zone_and_it_resumes(tiny, tmp_path, table_bytes):
@@ -348,8 +302,9 @@ def test_no_upload_of_a_run_comes_from_the_zone_and_it_resumes(tiny, tmp_path, t
     links = table(whole_folder, "links")
     ues = table(whole_folder, "ues")
     home_m = ues[["home_x_m", "home_y_m"]].to_numpy()[links.ue]
+    away_m = links[["x_m", "y_m"]].to_numpy() - home_m
     assert len(links)
-    assert np.hypot(*(links[["x_m", "y_m"]].to_numpy() - home_m).T).min() > 100
+    assert np.hypot(*away_m.T).min() > 100
     rows = table(whole_folder, "withholding")
     assert 0 < rows.after.sum() < rows.before.sum()
     steps = iter(range(10**6))
@@ -360,13 +315,12 @@ def test_no_upload_of_a_run_comes_from_the_zone_and_it_resumes(tiny, tmp_path, t
 # --- crossings
 # ----------------------------------------------------------------------------------------
 
-RULES = {
-    "cooldown": {"kind": "cooldown", "rounds": 2, "jitter": 0.5},
-    "daily-limit": {"kind": "daily-limit", "updates": 2},
-    "home-zone": {"kind": "home-zone", "radius_m": 100, "drops": "update"},
-    "random-silence": {"kind": "random-silence", "probability": 0.4},
-}
-NOMA = {"kind": "noma", "bandwidth_hz": 400, "decoding": "error-free", "sic_residual": 0.01}
+RULES = read_yaml("""
+    cooldown: {kind: cooldown, rounds: 2, jitter: 0.5}, daily-limit: {kind: daily-limit,
+    updates: 2}, home-zone: {kind: home-zone, radius_m: 100, drops: update},
+    random-silence: {kind: random-silence, probability: 0.4}
+""")
+NOMA = read_yaml("kind: noma, bandwidth_hz: 400, decoding: error-free, sic_residual: 0.01")
 AIR = {
     "world.radio.dynamic_uplink": {},
     "world.radio.uplink": NOMA,
@@ -375,7 +329,9 @@ AIR = {
 SERVERS = {
     "rounds": {},
     "over-selection": AIR
-    | {"learning.server": {"kind": "synchronous", "merge_after_updates": 2, "deadline_s": 12}},
+    | read_yaml("""
+        learning.server: {kind: synchronous, merge_after_updates: 2, deadline_s: 12}
+    """),
     "fedbuff": AIR | {"learning.server": {"kind": "fedbuff", "buffer": 2}},
     "fedasync": AIR | {"learning.server": {"kind": "fedasync"}},
 }
@@ -401,34 +357,30 @@ def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, 
     study = tiny(study)
     news = []
     run(study, tmp_path / "whole", lambda progress: news.append(progress.values["time_s"]))
-    run_in_two(
-        study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= news[len(news) // 2]
-    )
+    half_s = news[len(news) // 2]
+    run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= half_s)
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 
 # --- noise
 # ----------------------------------------------------------------------------------------
 
-CENTRAL = {
-    "learning.sampling": "poisson",
-    "learning.participation": 0.5,
-    "learning.aggregation": {"kind": "uniform", "clients": 4, "participation": 0.5},
-    "learning.defenses": [
-        {"kind": "clip", "norm": 1.0, "relation": "add-remove"},
-        {"kind": "central-gaussian", "noise_multiplier": 2.0},
-    ],
-}
+CENTRAL = read_yaml("""
+    learning.sampling: poisson, learning.participation: 0.5,
+    learning.aggregation: {kind: uniform, clients: 4, participation: 0.5},
+    learning.defenses: [{kind: clip, norm: 1.0, relation: add-remove},
+    {kind: central-gaussian, noise_multiplier: 2.0}]
+""")
 
 
-SPEED = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 1.8}
+SPEED = read_yaml("kind: custom, gamma: null, multiples: any, speed_m_s: 1.8")
 BY_HISTORY = {
-    "battery": {
-        "learning.availability": {"kind": "battery", "capacity_j": 9, "charging": None},
-        "world.ues.compute_j_per_sample": 1.0,
-    },
+    "battery": read_yaml("""
+        learning.availability: {kind: battery, capacity_j: 9, charging: null},
+        world.ues.compute_j_per_sample: 1.0
+    """),
     "custom": {
-        "learning.learner": {"kind": "density", "bandwidth_m": 40, "grid": [8, 6]},
+        "learning.learner": read_yaml("kind: density, bandwidth_m: 40, grid: [8, 6]"),
         "learning.attacks": [],
         "learning.request_policy": SPEED,
     },
@@ -437,21 +389,19 @@ BY_HISTORY = {
 
 @mark.parametrize(
     ("rule", "rate"),
-    [
-        ("cooldown", 1.0),
-        ("daily-limit", 1.0),
-        ("random-silence", 0.5),
-        ("battery", 1.0),
-        ("custom", 1.0),
-    ],
+    cases("""
+    "cooldown", 1.0
+    "daily-limit", 1.0
+    "random-silence", 0.5
+    "battery", 1.0
+    "custom", 1.0
+"""),
 )
 def test_noise_at_the_server_counts_on_no_coin_that_hangs_on_who_has_sent(
     tiny, tmp_path, rule, rate
 ):
-    run(
-        tiny(SHORT | CENTRAL | (BY_HISTORY.get(rule) or {"learning.withholding": [RULES[rule]]})),
-        tmp_path,
-    )
+    changes = BY_HISTORY.get(rule) or {"learning.withholding": [RULES[rule]]}
+    run(tiny(SHORT | CENTRAL | changes), tmp_path)
     spends = table(tmp_path, "spends")
     manifest = (tmp_path / "manifest.json").read_text()
     assert (spends.sampling_rate == rate).all()
@@ -460,25 +410,17 @@ def test_noise_at_the_server_counts_on_no_coin_that_hangs_on_who_has_sent(
         spends["round"].nunique() == 12
     )  # rounds in which everybody is silent are played like any other
     if rate == 1.0:
-        rounds = 12
-        models = spends.model.nunique()
-        expected = compute_gaussian_epsilon(1e-7, np.sqrt(rounds * models) / 2.0)
+        expected = compute_gaussian_epsilon(1e-7, np.sqrt(12 * spends.model.nunique()) / 2.0)
         assert spends.epsilon.max() == approx(expected, rel=1e-6)
 
 
 def by_day(n):
-    return {
-        "world.duration_s": 3 * DAY_S,
-        "world.tick_s": 600,
-        "world.ues.measurement_period_s": 1800,
-        "learning.round_s": DAY_S / 6,
-        "learning.data": {"kind": "measured", "cell": "all"},
-        "learning.withholding": [{"kind": "daily-limit", "updates": n}],
-        "learning.defenses": [
-            {"kind": "clip"},
-            {"kind": "gaussian", "epsilon": 1.5, "updates_a_day": 4},
-        ],
-    }
+    return read_yaml(f"""
+        world.duration_s: {3 * DAY_S}, world.tick_s: 600, world.ues.measurement_period_s: 1800,
+        learning.round_s: {DAY_S / 6}, learning.data: {{kind: measured, cell: all}},
+        learning.withholding: [{{kind: daily-limit, updates: {n}}}],
+        learning.defenses: [{{kind: clip}}, {{kind: gaussian, epsilon: 1.5, updates_a_day: 4}}]
+    """)
 
 
 def test_the_updates_of_a_day_compose_to_its_epsilon_and_days_to_the_total(tiny, tmp_path):
@@ -503,37 +445,26 @@ def test_the_updates_of_a_day_compose_to_its_epsilon_and_days_to_the_total(tiny,
     assert total > 1.5
 
 
+COOLDOWN = RULES["cooldown"]
+ZONE = RULES["home-zone"]
+NOISY_PLACES = [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.1}]
+IMAGES = read_yaml("""
+    learning.data: {kind: images, partition: {kind: dirichlet, alpha: 1.0}},
+    learning.learner: {kind: image-net}, learning.attacks: []
+""")
+
+
 @mark.parametrize(
-    ("changes", "says"),
+    ("changes", "rules", "says"),
     [
-        (
-            {"learning.withholding": [RULES["cooldown"]] * 2},
-            "withholding: 'cooldown' stands 2 times; give each a name",
-        ),
-        (
-            {
-                "learning.withholding": [RULES["home-zone"]],
-                "learning.curation": [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.1}],
-            },
-            "its epsilon does not cover that",
-        ),
-        (
-            {
-                "learning.data": {
-                    "kind": "images",
-                    "partition": {"kind": "dirichlet", "alpha": 1.0},
-                },
-                "learning.learner": {"kind": "image-net"},
-                "learning.attacks": [],
-                "learning.withholding": [RULES["home-zone"]],
-            },
-            "it holds back by place; these data have none",
-        ),
-        (by_day(4) | {"learning.withholding": []}, "gaussian counts on 4 updates of a UE a day"),
-        (by_day(5), "{kind: daily-limit, updates: 4}"),
+        ({}, [COOLDOWN] * 2, "withholding: 'cooldown' stands 2 times; give each a name"),
+        ({"learning.curation": NOISY_PLACES}, [ZONE], "its epsilon does not cover that"),
+        (IMAGES, [ZONE], "it holds back by place; these data have none"),
+        (by_day(4), [], "gaussian counts on 4 updates of a UE a day"),
+        (by_day(5), by_day(5)["learning.withholding"], "{kind: daily-limit, updates: 4}"),
     ],
 )
-def test_rules_that_do_not_fit_are_refused(tiny, changes, says):
+def test_rules_that_do_not_fit_are_refused(tiny, changes, rules, says):
     with raises(BadInput) as caught:
-        tiny(changes)
+        tiny(changes | {"learning.withholding": rules})
     assert says in "\n".join(caught.value.lines)

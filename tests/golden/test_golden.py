@@ -25,81 +25,83 @@ from golden import (
 from rows import read_cells
 from sketch import TOLERANCE, column, compare_worlds, differences, sketch
 
-SLOW = {
-    "city/asynchronous",
-    "cities/pedestrians",
-    "power/city (training)",
-    "radio/calibration",
-    "rsrp-dp/budget",
-    "rsrp-dp/noise",
-    "signal-maps/interval",
-    "signal-maps/santa-monica/batch-size",
-    "signal-maps/santa-monica/interval",
-    "signal-maps/santa-monica/ranking",
-    "signal-maps/santa-monica/users",
-    "tracking/names",
-    "useful/drives",
-    "useful/geolife",
-    "useful/santa-monica",
-    "city/sums",
-    "city/crowd",
-    "city/crowd-uplink",
-    "replay",
-    "campus-public",
-    "campus/settings",
-    "cities/town-radio-maps",
-    "cities/town-rsrp-dp",
-    "cities/town-signal-maps",
-    "density/midtown",
-    "lapa/mnist-privacy",
-    "radio-maps/etoile",
-    "radio-maps/leak",
-    "radio-maps/munich",
-    "radio-maps/noise",
-    "radio-maps/rho",
-    "radio-maps/theory",
-    "radio-maps/train",
-    "rsrp-dp/clip",
-    "rsrp-dp/cork",
-    "rsrp-dp/labels",
-    "rsrp-dp/santa-monica",
-    "tracking/check-ins",
-    "tracking/drives",
-    "tracking/people",
-    "tracking/taxis",
-    "useful/leakage",
-    "power/pedestrians (training)",
-    "city",
-    "tracking/city",
-    "radio-maps/moving",
-    "cities/town-density",
-    "power/paper (training)",
-    "rsrp-dp/membership",
-    "lapa/mnist",
-    "power/streets (training)",
-    "cities/munich",
-    "lapa/guarantee",
-    "lapa/heterogeneity",
-    "lapa/initial-noise",
-    "lapa/noise-control",
-    "signal-maps/diverse",
-    "signal-maps/epochs",
-    "signal-maps/farthest",
-    "signal-maps/santa-monica/defenses",
-    "signal-maps/users",
-    "signal-maps/batch-size",
-    "signal-maps/starts",
-    "density/cities",
-    "lapa/fashion",
-    "power/next-door",
-    "power/next-door (training)",
-    "power/next-door-all",
-    "power/next-door-all (training)",
-    "power/switch",
-    "signal-maps/santa-monica/diverse",
-    "signal-maps/santa-monica/epochs",
-    "signal-maps/santa-monica/farthest",
-}
+SLOW = set(
+    """
+city/asynchronous
+cities/pedestrians
+power/city (training)
+radio/calibration
+rsrp-dp/budget
+rsrp-dp/noise
+signal-maps/interval
+signal-maps/santa-monica/batch-size
+signal-maps/santa-monica/interval
+signal-maps/santa-monica/ranking
+signal-maps/santa-monica/users
+tracking/names
+useful/drives
+useful/geolife
+useful/santa-monica
+city/sums
+city/crowd
+city/crowd-uplink
+replay
+campus-public
+campus/settings
+cities/town-radio-maps
+cities/town-rsrp-dp
+cities/town-signal-maps
+density/midtown
+lapa/mnist-privacy
+radio-maps/etoile
+radio-maps/leak
+radio-maps/munich
+radio-maps/noise
+radio-maps/rho
+radio-maps/theory
+radio-maps/train
+rsrp-dp/clip
+rsrp-dp/cork
+rsrp-dp/labels
+rsrp-dp/santa-monica
+tracking/check-ins
+tracking/drives
+tracking/people
+tracking/taxis
+useful/leakage
+power/pedestrians (training)
+city
+tracking/city
+radio-maps/moving
+cities/town-density
+power/paper (training)
+rsrp-dp/membership
+lapa/mnist
+power/streets (training)
+cities/munich
+lapa/guarantee
+lapa/heterogeneity
+lapa/initial-noise
+lapa/noise-control
+signal-maps/diverse
+signal-maps/epochs
+signal-maps/farthest
+signal-maps/santa-monica/defenses
+signal-maps/users
+signal-maps/batch-size
+signal-maps/starts
+density/cities
+lapa/fashion
+power/next-door
+power/next-door (training)
+power/next-door-all
+power/next-door-all (training)
+power/switch
+signal-maps/santa-monica/diverse
+signal-maps/santa-monica/epochs
+signal-maps/santa-monica/farthest
+""".strip().splitlines()
+)
 """what takes more than two seconds, or differs from another by a number alone"""
 SMALL = "cities/sensors"
 
@@ -124,7 +126,7 @@ def test_a_short_run_plays_and_its_world_is_the_golden_one(name, tmp_path):
         }
         return
     study = brief(name)
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    summary = json.loads((tmp_path / "run/summary.json").read_text())
     if study.learning is None:
         assert summary["radio.samples"] > 0
         return
@@ -232,7 +234,3 @@ def test_no_bits_of_other_kernels_or_versions_are_compared():
     assert refusal == ""
     assert warning.startswith("golden.json: was played by B, with the same kernels; ")
     assert lines(local, ("x", "y"))[0].startswith("golden.json: has no numbers of y; ")
-
-
-"""libraries that take this machine for another; SkylakeX and wider is what most machines of tests
-are"""

@@ -1,7 +1,6 @@
 """Every member of every union keeps the same contract, and every combination runs or is refused
 with a reason."""
 
-import csv
 import heapq
 import importlib
 import itertools
@@ -22,6 +21,7 @@ import netsim
 import rl
 import scenarios
 from netsim.part import Named, OneOf, Part, read_descriptions
+from scenarios.app.result import run
 from scenarios.app.study import slots
 from scenarios.app.study.slots import LEGAL, SLOTS, build_threat_example, judge_combinations
 
@@ -178,10 +178,8 @@ def test_what_changes_an_update_withdraws_its_bound():
 def test_some_combinations_are_refused_and_every_reason_is_a_sentence():
     legal = []
     reasons = set()
-    for (
-        combination,
-        verdict,
-    ) in judge_combinations():  # a million of them: the refused leave their reason only
+    # a million of them: the refused leave their reason only
+    for combination, verdict in judge_combinations():
         if verdict == LEGAL:
             legal.append(combination)
         else:
@@ -203,7 +201,7 @@ def test_the_few_combinations_have_every_part():
     few = covering(pick_legal())[:FAST]
     for slot in ("attack", "learner", "curation", "aggregation", "defenses"):
         kinds = SLOTS[slot.removesuffix("s")].parts
-        assert {kind for item in few for kind in item[slot].split(" > ")} >= set(kinds), slot
+        assert {kind for item in few for kind in item[slot].split(" > ")} >= set(kinds)
 
 
 @pytest.mark.slow
@@ -217,12 +215,8 @@ def test_every_two_parts_that_may_meet_go_on_to_the_same_bytes(
 ):
     """Interrupted after the second of three rounds; what every part remembers comes back from the
     checkpoint."""
-    from scenarios.app.result import run
-
     study = build_study(combination, tiny, **{"world.duration_s": 180})
-    run(study, tmp_path / "whole")
-    run_in_two(study, tmp_path / "halved", lambda current: current.done == 2)
-    assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
+    goes_on(study, tmp_path, table_bytes, 2)
 
 
 @pytest.mark.slow
@@ -230,8 +224,6 @@ def test_every_two_parts_run_where_devices_hold_updates_back(
     combination, tiny, tmp_path, table_bytes
 ):
     """Rounds with few UEs and with none; interrupted, a run goes on to the same bytes."""
-    from scenarios.app.result import run
-
     study = build_study(
         combination,
         tiny,
@@ -240,14 +232,11 @@ def test_every_two_parts_run_where_devices_hold_updates_back(
             random-silence, probability: 0.4}], learning.round_s: 20
         """),
     )
-    run(study, tmp_path / "whole")
-    with (tmp_path / "whole" / "rounds.csv").open() as f:
-        ues = [int(row["ues"]) for row in csv.DictReader(f)]
+    goes_on(study, tmp_path, table_bytes, 4)
+    ues = [int(row["ues"]) for row in read_csv(tmp_path / "whole/rounds.csv")]
     assert len(ues) == 6
     assert 0 < sum(ues) < 20
     assert min(ues) <= 1
-    run_in_two(study, tmp_path / "halved", lambda current: current.done == 4)
-    assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
 
 
 ON_THE_AIR = read_yaml("""
@@ -264,7 +253,6 @@ def test_every_two_parts_over_the_air_run_or_are_refused_in_one_line(
     """UEs train for longer than a window; interrupted, with uploads in flight, a run goes on to the
     same bytes."""
     from netsim.errors import BadInput
-    from scenarios.app.result import run
 
     options = {
         "learning.server": ON_THE_AIR[server],
@@ -275,8 +263,7 @@ def test_every_two_parts_over_the_air_run_or_are_refused_in_one_line(
         "world.ues.training_s_per_sample": 3.0,
     }
     try:
-        study = build_study(combination, tiny, **options)
-        run(study, tmp_path / "whole")
+        goes_on(build_study(combination, tiny, **options), tmp_path, table_bytes, 3)
     except BadInput as error:
         text = str(error)
         without = any(
@@ -287,9 +274,14 @@ def test_every_two_parts_over_the_air_run_or_are_refused_in_one_line(
         assert unknown or (server != "synchronous" and without)
         return
 
-    assert len((tmp_path / "whole" / "transmissions.csv").read_text().splitlines()) > 1
-    run_in_two(study, tmp_path / "halved", lambda current: current.done >= 3)
-    assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
+    assert len((tmp_path / "whole/transmissions.csv").read_text().splitlines()) > 1
+
+
+def goes_on(study, folder, table_bytes, done):
+    """Check that a run gives the same bytes where it is interrupted after so many rounds."""
+    run(study, folder / "whole")
+    run_in_two(study, folder / "halved", lambda current: current.done >= done)
+    assert table_bytes(folder / "halved") == table_bytes(folder / "whole")
 
 
 def build_study(combination, tiny, **options):
@@ -305,52 +297,42 @@ def build_study(combination, tiny, **options):
 
     viewpoint, observes = combination["threat"].split(" sees ")
     chain = [] if combination["defenses"] == "none" else combination["defenses"].split(" > ")
-    return tiny(
-        {
-            "learning.data": example("data", combination["data"]),
-            "learning.learner": example("learner", combination["learner"]),
-            "learning.curation": several("curation"),
-            "learning.defenses": [example("defense", d) for d in chain],
-            "learning.aggregation": example("aggregation", combination["aggregation"]),
-            "learning.threat": build_threat_example(observes, viewpoint),
-            "learning.attacks": several("attack"),
-        }
-        | (
-            {"world.radio.uplink": {"kind": "noma", "norm_bound": 1.0}}
-            if viewpoint == "eavesdropper"
-            else {}
-        )
-        | options
-    )
+    changes = {
+        f"learning.{slot}": example(slot, combination[slot])
+        for slot in ("data", "learner", "aggregation")
+    }
+    changes |= {
+        "learning.curation": several("curation"),
+        "learning.defenses": [example("defense", d) for d in chain],
+        "learning.threat": build_threat_example(observes, viewpoint),
+        "learning.attacks": several("attack"),
+    }
+    if viewpoint == "eavesdropper":
+        changes["world.radio.uplink"] = {"kind": "noma", "norm_bound": 1.0}
+    return tiny(changes | options)
 
 
 def plays(combination, tiny, tmp_path):
-    from scenarios.app.result import run
-
     summary = run(build_study(combination, tiny), tmp_path / "run")
     assert summary["rounds.played"] == 2
-    assert (
-        summary["updates.sent"]
-        == summary["updates.decoded.percent"] / 100 * summary["updates.sent"]
-        > 0
-    )
-    with (tmp_path / "run" / "rounds.csv").open() as f:
-        for row in csv.DictReader(f):
-            assert math.isfinite(float(row["update_norm"]))
-            second = combination["learner"] == "density" or combination["data"] == "images"
-            assert second or math.isfinite(float(row["rmse_db"]))
+    assert summary["updates.sent"] > 0
+    assert summary["updates.decoded.percent"] == 100
+    second = combination["learner"] == "density" or combination["data"] == "images"
+    for row in read_csv(tmp_path / "run/rounds.csv"):
+        assert math.isfinite(float(row["update_norm"]))
+        assert second or math.isfinite(float(row["rmse_db"]))
     if combination["learner"] == "density":
         assert math.isfinite(summary["utility.rank_correlation"])
     assert combination["data"] != "images" or math.isfinite(summary["utility.accuracy_percent"])
     if combination["attack"] != "none":
-        rows = read_csv(tmp_path / "run" / "leakage.csv")
-        text = read_csv(tmp_path / "run" / "estimates.csv")
-        if {r["quantity"] for r in text} == {
-            "answer"
-        }:  # it names places after all rounds, and no round's centroid
-            assert {(r["ue"], r["model"], r["round"]) for r in text} == {
-                (r["ue"], r["model"], r["round"]) for r in rows
-            }
+        rows = read_csv(tmp_path / "run/leakage.csv")
+        text = read_csv(tmp_path / "run/estimates.csv")
+        # it names places after all rounds, and no round's centroid
+        if {r["quantity"] for r in text} == {"answer"}:
+            named, compared = (
+                {(r["ue"], r["model"], r["round"]) for r in table} for table in (text, rows)
+            )
+            assert named == compared
             assert all(
                 r["status"] in ("no gradient", "unsure") or math.isfinite(float(r["x_m"]))
                 for r in text

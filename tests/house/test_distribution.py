@@ -27,15 +27,15 @@ SHORT += ["--set", "learning.references.central=false", "--quiet"]
 
 def test_one_version_stands_everywhere():
     cited = YAML(typ="safe").load((ROOT / "CITATION.cff").read_text())
-    changelog = (ROOT / "docs" / "changelog.md").read_text()
-    newest = re.search(r"^## (\S+) \((\S+)\)", changelog, re.MULTILINE)
+    changelog = (ROOT / "docs/changelog.md").read_text()
+    newest = re.search(r"(?m)^## (\S+) \((\S+)\)", changelog)
     assert PROJECT["version"] == __version__ == cited["version"] == newest[1]
     assert str(cited["date-released"]) == newest[2]
     assert PROJECT["license"] == cited["license"]
 
 
 def test_every_release_of_the_changelog_has_a_date():
-    heads = re.findall(r"^## .*", (ROOT / "docs" / "changelog.md").read_text(), re.MULTILINE)
+    heads = re.findall(r"(?m)^## .*", (ROOT / "docs/changelog.md").read_text())
     assert heads
     assert [h for h in heads if not re.fullmatch(r"## \d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", h)] == []
 
@@ -99,7 +99,7 @@ def test_the_wheel_works_in_a_fresh_environment_without_the_sources(archives, tm
     venv.create(environment, with_pip=False)
     (packages,) = environment.glob("lib/python*/site-packages")
     (packages / "libraries.pth").write_text("\n".join(site.getsitepackages()) + "\n")
-    python = str(environment / "bin" / "python")
+    python = str(environment / "bin/python")
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     env |= {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     install = ("-m", "pip", "install", "-q", "--no-index", "--no-deps", "--ignore-installed")
@@ -111,10 +111,10 @@ def test_the_wheel_works_in_a_fresh_environment_without_the_sources(archives, tm
     places = play(python, "-c", where, cwd=tmp_path, env=env).split()
     assert all(Path(place).is_relative_to(environment) for place in places)
 
-    netsim = str(environment / "bin" / "netsim")
+    netsim = str(environment / "bin/netsim")
     assert play(netsim, "--version", cwd=tmp_path, env=env) == f"netsim {__version__}\n"
     said = play(netsim, "run", "city", "--out", "run", *SHORT, cwd=tmp_path, env=env)
     assert "3 rounds" in said
-    assert (tmp_path / "run" / "report.html").stat().st_size > 100_000
+    assert (tmp_path / "run/report.html").stat().st_size > 100_000
     play(netsim, "new", "attack", "first-look", cwd=tmp_path, env=env)
-    assert (tmp_path / "first-look" / "first_look.py").exists()
+    assert (tmp_path / "first-look/first_look.py").exists()

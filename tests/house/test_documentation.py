@@ -93,7 +93,7 @@ def blocks(name):
             messages = {}
             i = end
         elif lines[i].strip() and not lines[i].lstrip().startswith("<!--"):
-            assert not messages, f"{name}:{i + 1}: a comment for the test stands before no block"
+            assert not messages
         i += 1
     return result
 
@@ -134,28 +134,12 @@ class Page:
     def command(self, line, block):
         words = shlex.split(os.path.expandvars(line), comments=True)
         if words[0] != "netsim" or {"|", "&&"} & set(words):
-            done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", line],
-                capture_output=True,
-                text=True,
-                cwd=self.folder,
-                env=shell(),
-                check=False,
-            )
-            assert done.returncode == 0, (
-                f"{block.place}: {line}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-            )
-            return done.stdout
-        words, target = (
-            (words[: words.index(">")], words[words.index(">") + 1])
-            if ">" in words
-            else (words, None)
-        )
-        words += (
-            [w for text in block.told.get("set", []) for w in ("--set", text)]
-            if words[1] in PLAYS
-            else []
-        )
+            return play_in_bash(line, self.folder, shell())
+        target = None
+        if ">" in words:
+            *words, _, target = words
+        if words[1] in PLAYS:
+            words += [w for text in block.told.get("set", []) for w in ("--set", text)]
         out = io.StringIO()
         errors = io.StringIO()
         with (
@@ -173,7 +157,7 @@ class Page:
         text = block.text
         for change in block.told.get("replace", []):
             old, new = change.split(" => ")
-            assert old in text, f"{block.place}: {old!r} is not in the block"
+            assert old in text
             text = text.replace(old, new)
         out = io.StringIO()
         with contextlib.chdir(self.folder), contextlib.redirect_stdout(out):
@@ -212,14 +196,12 @@ def is_printed(line, printed):
     index = 0
     for k, words in enumerate(piece.split() for piece in pieces):
         cut = k > 0, k < len(pieces) - 1
-        result = (
-            i
-            for i in range(index, len(present) - len(words) + 1)
-            if stand(words, present[i : i + len(words)], *cut)
-        )
+        n = len(words)
+        starts = range(index, len(present) - n + 1)
+        result = (i for i in starts if stand(words, present[i : i + n], *cut))
         if (start := next(result, None)) is None:
             return False
-        index = start + len(words)
+        index = start + n
     return True
 
 
@@ -273,6 +255,14 @@ def shell():
     }
 
 
+def play_in_bash(text, folder, env):
+    """Play commands, of which none may fail; returns what they print."""
+    command = ["bash", "-euo", "pipefail", "-c", text]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, check=False)
+    assert done.returncode == 0, f"{text}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return done.stdout
+
+
 def is_left_out(block, slow):
     """Why a block is not run now."""
     if "skip" in block.told or ("slow" in block.told and not slow):
@@ -298,17 +288,11 @@ def drop_uncompared(page):
     result = []
     before = None
     for block in page:
-        played = (
-            before is not None
-            and before.language in ("bash", "python")
-            and "skip" not in before.told
-        )
-        settled = {"skip", "file"} | ({"output"} if played else set())
-        if (
-            block.language == "text"
-            and re.search(r"\d", block.text)
-            and not settled & set(block.told)
-        ):
+        settled = {"skip", "file"}
+        if before and before.language in ("bash", "python") and "skip" not in before.told:
+            settled |= {"output"}
+        has_figures = block.language == "text" and re.search(r"\d", block.text)
+        if has_figures and settled.isdisjoint(block.told):
             result.append(block.place)
         before = before if "output" in block.told else block
     return result
@@ -385,7 +369,7 @@ def test_every_command_that_is_shown_is_understood():
         args = build_parser().parse_args(words)
         scenario = getattr(args, "scenario", None)
         if scenario is not None and not scenario.endswith(".yaml"):
-            assert scenario in expected, f"{place}: no scenario {scenario}"
+            assert scenario in expected, place
             sets = dict(text.split("=", 1) for text in args.sets)
             if args.command in PLAYS and sets and "DIR" not in line:
                 values = {
@@ -434,7 +418,7 @@ def test_the_package_of_the_manual_installs_as_written(tmp_path):
     venv.create(environment, with_pip=False)
     (present,) = environment.glob("lib/python*/site-packages")
     (present / "here.pth").write_text("\n".join([str(ROOT), *site.getsitepackages()]))
-    command = environment / "bin" / "netsim"
+    command = environment / "bin/netsim"
     command.write_text(
         f'#!/bin/sh\nexec "{environment}/bin/python" -m scenarios.app.cli.commands "$@"\n'
     )
@@ -445,19 +429,11 @@ def test_the_package_of_the_manual_installs_as_written(tmp_path):
         "PIP_NO_INDEX": "1",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", text],
-        capture_output=True,
-        text=True,
-        cwd=package,
-        env=env,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    assert "size of every number that is sent" in done.stdout
-    assert "2 passed" in done.stdout
+    printed = play_in_bash(text, package, env)
+    assert "size of every number that is sent" in printed
+    assert "2 passed" in printed
     assert "kind: sign" in (package / "runs/scenario/1/study.yaml").read_text()
-    assert (present / "netsim_sign-1.0.dist-info" / "entry_points.txt").exists()
+    assert (present / "netsim_sign-1.0.dist-info/entry_points.txt").exists()
 
 
 needs_sphinx = pytest.mark.skipif(
@@ -480,10 +456,11 @@ def test_every_part_and_key_is_on_a_generated_page(generate_pages):
     for slot, one_of in SLOTS.items():
         page = generate_pages[f"slot-{slot}.md"]
         for kind, part in one_of.parts.items():
-            assert f"\n## {kind}\n" in page
-            section = page.split(f"\n## {kind}\n")[1].split("\n## ")[0]
+            _, head, rest = page.partition(f"\n## {kind}\n")
+            section = rest.partition("\n## ")[0]
+            assert head
             for key in set(part.model_fields) - {"kind"}:
-                assert f"\n| `{key}` |" in section, f"{slot} {kind}: {key}"
+                assert f"\n| `{key}` |" in section
 
 
 def test_rules_have_braces_where_a_user_writes_them(generate_pages):
@@ -492,11 +469,11 @@ def test_rules_have_braces_where_a_user_writes_them(generate_pages):
 
 
 def test_every_option_is_on_the_page_of_the_command_line(generate_pages):
-    for name, command in next(
-        a for a in build_parser()._actions if hasattr(a, "_name_parser_map")
-    ).choices.items():
-        assert f"\n## netsim {name}\n" in generate_pages["cli.md"]
-        section = generate_pages["cli.md"].split(f"\n## netsim {name}\n")[1].split("\n## ")[0]
+    parsers = next(a for a in build_parser()._actions if hasattr(a, "_name_parser_map"))
+    for name, command in parsers.choices.items():
+        _, head, rest = generate_pages["cli.md"].partition(f"\n## netsim {name}\n")
+        section = rest.partition("\n## ")[0]
+        assert head
         for action in command._actions:
             shown = action.dest != "help" and action.help != "==SUPPRESS=="
             assert not shown or (action.option_strings or [action.dest])[0] in section
@@ -505,19 +482,11 @@ def test_every_option_is_on_the_page_of_the_command_line(generate_pages):
 def test_every_slot_has_a_page_in_the_reference():
     from scenarios.app.study.slots import SLOTS
 
-    listed = (DOCS / "reference" / "scenario.md").read_text()
+    listed = (DOCS / "reference/scenario.md").read_text()
     assert [slot for slot in SLOTS if f"generated/slot-{slot}\n" not in listed] == []
 
 
-OTHER_TABLES = {
-    "runs",
-    "failures",
-    "curve",
-    "evaluations",
-    "claims",
-    "trials",
-    "gate",
-}
+OTHER_TABLES = {"runs", "failures", "curve", "evaluations", "claims", "trials", "gate"}
 KEY = re.compile(
     r"`((?:attack|baseline|utility|metric|eavesdropper|privacy|membership|updates|uplink)\.[\w.-]+\.\w+)`"
 )
@@ -537,25 +506,11 @@ def test_tables_and_keys_that_pages_name_exist():
 @pytest.mark.slow
 @needs_sphinx
 def test_pages_build_without_a_warning(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-W",
-        "-q",
-        "-b",
-        "html",
-        "-d",
-        str(tmp_path / "trees"),
-    ]
-    done = subprocess.run(
-        [*command, str(DOCS), str(tmp_path / "html")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert (tmp_path / "html" / "index.html").exists()
-    finished = (
-        tmp_path / "html" / "town.html"
-    ).read_text()  # the page of a run, to which the documentation leads
+    command = f"{sys.executable} -m sphinx -W -q -b html -d {tmp_path / 'trees'} {DOCS} {tmp_path / 'html'}"
+    play_in_bash(command, tmp_path, None)
+    assert (tmp_path / "html/index.html").exists()
+    # the page of a run, to which the documentation leads
+    finished = (tmp_path / "html/town.html").read_text()
     assert "Nothing protects the " in finished
     assert len(finished) < 1.5e6
 

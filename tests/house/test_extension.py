@@ -12,6 +12,7 @@ from typing import Annotated
 
 import pytest
 from pydantic import TypeAdapter
+from rows import read_cells
 
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack
@@ -21,7 +22,7 @@ from scenarios.app.cli.commands import main
 from scenarios.app.study.slots import SLOTS
 
 ROOT = Path(__file__).parents[2]
-DOCS = (ROOT / "docs" / "extending.md").read_text()
+DOCS = (ROOT / "docs/extending.md").read_text()
 SHORT = ["--set", "world.duration_s=259200", "--set", "learning.round_s=86400"]
 SHORT += ["--set", "learning.learner.hidden=[8]"]
 
@@ -46,7 +47,7 @@ BOTH_ENTRIES = "[netsim.attack]\nmy-attack = both:MyAttack\n[netsim.network]\nmy
 
 def list_documented():
     """File name -> text of every block of docs/extending.md whose introduction names a file."""
-    result = re.findall(r"`([\w.]+)`[^`]*:\n\n```(?:python|toml)\n(.*?)```", DOCS, flags=re.DOTALL)
+    result = re.findall(r"(?s)`([\w.]+)`[^`]*:\n\n```(?:python|toml)\n(.*?)```", DOCS)
     assert len(result) == DOCS.count("```python") + DOCS.count("```toml")
     return dict(result)
 
@@ -66,10 +67,21 @@ def install_sign(folder):
     install(folder, "sign", text, "[netsim.defense]\nsign = sign:Sign\n")
 
 
+def play_module(plugins, cwd, *arguments):
+    """Run a module of Python that finds the plug-ins of a folder."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(plugins), str(ROOT)])}
+    command = [sys.executable, "-m", *arguments]
+    return subprocess.run(command, env=env, capture_output=True, text=True, cwd=cwd, check=False)
+
+
 def netsim(folder, *arguments):
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
-    command = [sys.executable, "-m", "scenarios.app.cli.commands", *arguments]
-    return subprocess.run(command, env=env, capture_output=True, text=True, cwd=folder, check=False)
+    return play_module(folder, folder, "scenarios.app.cli.commands", *arguments)
+
+
+def run_campus(folder, attack):
+    """Run a scenario, made short, with an attack."""
+    command = ["run", "campus", "--out", "out", "--quiet"]
+    return netsim(folder, *command, *SHORT, "--set", f"learning.attacks=[{{kind: {attack}}}]")
 
 
 def test_a_stranger_adds_a_defense(tmp_path):
@@ -104,15 +116,7 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
         list_documented()["first_look.py"],
         "[netsim.attack]\nit = first_look:FirstLook\n",
     )
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package), str(ROOT)])}
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest"],
-        env=env,
-        capture_output=True,
-        text=True,
-        cwd=package,
-        check=False,
-    )
+    ran = play_module(package, package, "pytest")
     assert "1 passed" in ran.stdout, ran.stdout[-2000:]
 
 
@@ -120,13 +124,8 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
 def test_a_stranger_adds_a_reward(values, wrong, tmp_path):
     text = list_documented()["allowance.py"].replace(f'{{"{values}"', f'{{"{wrong}"')
     install(tmp_path, "allowance", text, "[netsim.reward]\nallowance = allowance:Allowance\n")
-    message = netsim(
-        tmp_path,
-        "validate",
-        "power/city",
-        "--set",
-        "train.task.reward={kind: allowance, free_j: 0.5}",
-    )
+    reward = "train.task.reward={kind: allowance, free_j: 0.5}"
+    message = netsim(tmp_path, "validate", "power/city", "--set", reward)
     assert message.returncode == 2 * bool(wrong), message.stderr
     assert not wrong or (
         "no figure 'losst'; figures are noise, loss, " in message.stderr
@@ -175,9 +174,7 @@ def test_a_stranger_adds_a_trace_format(tmp_path):
 
 def test_the_manual_names_every_slot_and_its_base_class():
     rows = {}
-    for slots, classes in re.findall(
-        r"^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \| (`[^|]+`) \|", DOCS, flags=re.MULTILINE
-    ):
+    for slots, classes in re.findall(r"(?m)^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \| (`[^|]+`) \|", DOCS):
         first, *rest = re.findall(r"`([\w.]+)`", classes)
         package = first.rpartition(".")[0]
         names = [first, *(f"{package}.{second}" for second in rest)]
@@ -186,7 +183,7 @@ def test_the_manual_names_every_slot_and_its_base_class():
     for slot, name in rows.items():
         module, _, word = name.rpartition(".")
         base = getattr(importlib.import_module(module), word)
-        assert all(issubclass(part, base) for part in SLOTS[slot].parts.values()), slot
+        assert all(issubclass(part, base) for part in SLOTS[slot].parts.values())
 
 
 @pytest.mark.slow
@@ -195,16 +192,7 @@ def test_one_module_may_hold_parts_of_several_slots(tmp_path):
     install(tmp_path, "both", BOTH, BOTH_ENTRIES)
     text = netsim(tmp_path, "validate", "campus")
     assert text.returncode == 0, text.stderr
-    ran = netsim(
-        tmp_path,
-        "run",
-        "campus",
-        "--out",
-        "out",
-        "--quiet",
-        *SHORT,
-        *["--set", "learning.attacks=[{kind: my-attack}]"],
-    )
+    ran = run_campus(tmp_path, "my-attack")
     assert ran.returncode == 0, ran.stderr
     assert re.search(r"centroid error, m .* my-attack\n", ran.stdout)
     listed = netsim(tmp_path, "list")
@@ -214,24 +202,18 @@ def test_one_module_may_hold_parts_of_several_slots(tmp_path):
 
 HEAD = "from typing import Any, Literal\nfrom fl.attacks.closed_form import ClosedForm\n"
 GOOD = f'{HEAD}class Part(ClosedForm):\n    """A part."""\n    kind: Literal["broken"] = "broken"\n'
-BROKEN = {
-    "it leaves": ("raise SystemExit(3)", "it cannot be imported (SystemExit: 3)"),
-    "it leaves without a word": ("import sys; sys.exit()", "it cannot be imported (SystemExit)"),
-    "it fails": (
-        "raise RuntimeError('first\\nsecond')",
-        "it cannot be imported (RuntimeError: first)",
-    ),
-    "it is no Python": ("def", "it cannot be imported (SyntaxError: invalid syntax"),
-    "it needs what is not there": (
-        "import nowhere_to_be_found",
-        "No module named 'nowhere_to_be_found'",
-    ),
-    "it has no such name": ("", "module 'broken' has no attribute 'Part'"),
-    "it is no part": ("Part = 3", "it is not a part with a `kind`"),
-    "it has no kind": (
-        "from fl.attacks.base import Attack as Part",
-        "it is not a part with a `kind`",
-    ),
+WITHOUT = r"""
+raise SystemExit(3)                         it cannot be imported (SystemExit: 3)
+import sys; sys.exit()                      it cannot be imported (SystemExit)
+raise RuntimeError('first\nsecond')         it cannot be imported (RuntimeError: first)
+def                                         it cannot be imported (SyntaxError: invalid syntax
+import nowhere_to_be_found                  No module named 'nowhere_to_be_found'
+pass                                        module 'broken' has no attribute 'Part'
+Part = 3                                    it is not a part with a `kind`
+from fl.attacks.base import Attack as Part  it is not a part with a `kind`
+"""
+"""modules without a part, and what is said of each"""
+BROKEN = dict(zip(WITHOUT.strip().splitlines(), read_cells(WITHOUT), strict=True)) | {
     "it belongs elsewhere": (
         GOOD.replace("fl.attacks.closed_form", "fl.defenses.clip").replace("ClosedForm", "Clip"),
         "it is no Attack; derive it from fl.attacks.base.Attack",
@@ -268,7 +250,7 @@ def outside(tmp_path, monkeypatch):
     [
         ("view.nothing", 1, "has no attribute 'nothing'); plug-in {}/broken.py:7; details in "),
         (
-            "view.spread('centre', view.source, 0.0 * view.source[:, None] + [1.0, 2.0])",
+            "view.build_estimates('centre', view.source, 0.0 * view.source[:, None] + [1.0, 2.0])",
             2,
             "attack broken: estimates say 'centre', which no measure knows; known words "
             "are centroid, place, answer, ",
@@ -278,16 +260,7 @@ def outside(tmp_path, monkeypatch):
 def test_a_mistake_in_a_plugin_is_told_with_its_place(wrong, code, text, tmp_path):
     run = f"    def run(self, view, facts, state, rng):\n        return {wrong}, state\n"
     install(tmp_path, "broken", GOOD + run, "[netsim.attack]\nbroken = broken:Part\n")
-    ran = netsim(
-        tmp_path,
-        "run",
-        "campus",
-        "--out",
-        "out",
-        "--quiet",
-        *SHORT,
-        *["--set", "learning.attacks=[{kind: broken}]"],
-    )
+    ran = run_campus(tmp_path, "broken")
     assert (ran.returncode, ran.stderr.count("\n")) == (code, 1)
     assert text.format(tmp_path) in ran.stderr
 
@@ -352,17 +325,8 @@ def test_a_plugin_that_leaves_python_leaves_the_command_with_its_own_code(tmp_pa
 @pytest.mark.slow
 def test_the_contract_tests_and_the_matrix_see_it(tmp_path):
     install_sign(tmp_path)
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "tests/house/test_contract.py",
-        "-k",
-        "sign and (defense:sign or (none+sign+fedavg+closed-form and rows))",
-    ]
-    ran = subprocess.run(command, env=env, capture_output=True, text=True, cwd=ROOT, check=False)
+    command = ["pytest", "-p", "no:cacheprovider", "tests/house/test_contract.py", "-k"]
+    few = "sign and (defense:sign or (none+sign+fedavg+closed-form and rows))"
+    ran = play_module(tmp_path, ROOT, *command, few)
     assert ran.returncode == 0, ran.stdout[-2000:]
     assert " passed" in ran.stdout

@@ -9,7 +9,7 @@ DROPPED = Path(frozen.__file__).with_name("dropped.txt")
 
 
 def test_what_is_missing_was_dropped_for_a_reason():
-    missing = frozen.missing(frozen.KEPT.read_text().splitlines(), frozen.collect_offers())
+    missing = frozen.missing(frozen.KEPT.read_text().splitlines(), frozen.offered())
     patterns = [line.partition(" | ")[0] for line in DROPPED.read_text().splitlines()]
     assert [
         line for line in missing if not any(fnmatch(line, pattern) for pattern in patterns)

@@ -47,14 +47,14 @@ def test_calls_and_declarations_are_the_same(package):
     defaults = set()
     for path, words, names in calls(package):
         keys = words & set(entries)
-        assert keys, (path, words)
+        assert keys, path
         defaults |= keys
         for key in keys if names is not None and len(keys) < 3 else ():
             texts = entries[key].values()
             needed = {
                 name for text in texts for _, name, _, _ in string.Formatter().parse(text) if name
             }
-            assert needed <= names, (path, key)
+            assert needed <= names, path
     assert defaults == set(entries)
 
 
@@ -76,9 +76,8 @@ def test_no_key_is_renamed():
 
 
 def test_catalogues_are_packaged():
-    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"][
-        "package-data"
-    ]
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    data = tool["setuptools"]["package-data"]
     assert "notices.toml" in data["netsim"]
     assert "notices.toml" in data["fl"]
     assert "app/study/notices.toml" in data["scenarios"]

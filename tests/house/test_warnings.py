@@ -44,9 +44,8 @@ def test_a_warning_fails_where_it_is_ours_and_is_shown_where_it_is_not(category)
     with warnings.catch_warnings(record=True) as shown:
         for module in OTHERS:
             warn(module, category)
-    assert [(item.category, str(item.message)) for item in shown] == [(category, "old")] * len(
-        OTHERS
-    )
+    assert [item.category for item in shown] == [category] * len(OTHERS)
+    assert {str(item.message) for item in shown} == {"old"}
 
 
 def test_modules_beside_the_tests_are_ours():

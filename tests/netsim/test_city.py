@@ -1,16 +1,20 @@
 """Buildings: what blocks a link, what a file may hold, and how made-up cities are drawn."""
 
 import json
+import re
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
-import pytest
 import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from noticed import lines
+from numpy.testing import assert_allclose
 from pyproj import Transformer
+from pytest import approx, mark, raises
+from refused import catch_line
+from rows import read_yaml
 from shapely import Polygon, box
 from tabled import cases
 
@@ -26,11 +30,8 @@ AREA = Area(0.0, 0.0, 100.0, 100.0)
 
 def city(*prisms):
     """Buildings from (polygon, height)."""
-    footprint = np.array([p for p, _ in prisms], dtype=object)
-    return Buildings(
-        footprint,
-        np.array([h for _, h in prisms], dtype=float),
-    )
+    footprint, height_m = zip(*prisms, strict=True)
+    return Buildings(np.array(footprint, dtype=object), np.array(height_m, dtype=float))
 
 
 def build(part):
@@ -39,25 +40,20 @@ def build(part):
 
 def sees(buildings, a_m, b_m):
     """One link."""
-    return bool(
-        buildings.has_line_of_sight(np.array([a_m], dtype=float), np.array([b_m], dtype=float))[
-            0, 0
-        ]
-    )
+    sight = buildings.has_line_of_sight(np.array([a_m], float), np.array([b_m], float))
+    return bool(sight.item())
 
 
 # --- a slow exact traversal, in rational numbers
 # ----------------------------------------------------------------------------------------
 
 
-def to_fractions(polygon):
-    return [
-        [tuple(map(Fraction, p)) for p in r.coords] for r in (polygon.exterior, *polygon.interiors)
-    ]
-
-
 def list_walls(polygon):
-    return [wall for ring in to_fractions(polygon) for wall in pairwise(ring)]
+    walls = []
+    for ring in (polygon.exterior, *polygon.interiors):
+        corners = [tuple(map(Fraction, p)) for p in ring.coords]
+        walls += pairwise(corners)
+    return walls
 
 
 def compute_turn(o, p, q):
@@ -65,14 +61,14 @@ def compute_turn(o, p, q):
 
 
 def strictly_inside(point, polygon):
+    x, y = point[:2]
     odd = False
     for p, q in list_walls(polygon):
         side = compute_turn(p, q, point)
-        in_x = min(p[0], q[0]) <= point[0] <= max(p[0], q[0])
-        between = in_x and min(p[1], q[1]) <= point[1] <= max(p[1], q[1])
-        if side == 0 and between:
+        (left, right), (low, high) = map(sorted, zip(p, q, strict=True))
+        if side == 0 and left <= x <= right and low <= y <= high:
             return False
-        is_crossed = (p[1] > point[1]) != (q[1] > point[1])
+        is_crossed = (p[1] > y) != (q[1] > y)
         if is_crossed and (side > 0) == (q[1] > p[1]):
             odd = not odd
     return odd
@@ -116,22 +112,23 @@ def exact_sight(a, b, prisms):
     return True
 
 
-L_SHAPE = Polygon([(2, 2), (12, 2), (12, 5), (5, 5), (5, 12), (2, 12)])
-U_SHAPE = Polygon([(3, 3), (13, 3), (13, 13), (10, 13), (10, 6), (6, 6), (6, 13), (3, 13)])
-COURTYARD = Polygon(box(4, 4, 14, 14).exterior, [box(7, 7, 11, 11).exterior])
-KITE = Polygon([(8, 0), (16, 8), (8, 16), (0, 8)])
-COMB = Polygon([(0, 0), (15, 0), (15, 9), (12, 2), (9, 9), (6, 2), (3, 9), (1, 3)])
+# an L, a U, a courtyard, a kite and a comb
+SHAPES = """
+POLYGON ((2 2, 12 2, 12 5, 5 5, 5 12, 2 12, 2 2))
+POLYGON ((3 3, 13 3, 13 13, 10 13, 10 6, 6 6, 6 13, 3 13, 3 3))
+POLYGON ((4 4, 14 4, 14 14, 4 14, 4 4), (7 7, 11 7, 11 11, 7 11, 7 7))
+POLYGON ((8 0, 16 8, 8 16, 0 8, 8 0))
+POLYGON ((0 0, 15 0, 15 9, 12 2, 9 9, 6 2, 3 9, 1 3, 0 0))
+"""
 
 corner = st.integers(0, 16)
+corners = st.lists(st.tuples(corner, corner), min_size=3, max_size=7, unique=True)
 polygon = st.one_of(
-    st.sampled_from([L_SHAPE, U_SHAPE, COURTYARD, KITE, COMB]),
-    st.lists(st.tuples(corner, corner), min_size=3, max_size=7, unique=True)
-    .map(Polygon)
-    .filter(lambda p: p.is_valid and p.area > 0),
+    st.sampled_from([shapely.from_wkt(text) for text in SHAPES.strip().split("\n")]),
+    corners.map(Polygon).filter(lambda p: p.is_valid and p.area > 0),
 )
-height = st.integers(0, 12).map(
-    lambda h: h + 0.3712345
-)  # no link of whole numbers is exactly as high
+# no link of whole numbers is exactly as high
+height = st.integers(0, 12).map(lambda h: h + 0.3712345)
 end = st.tuples(corner, corner, st.integers(0, 14))
 
 
@@ -142,22 +139,17 @@ class TestLineOfSight:
         st.lists(end, min_size=2, max_size=6),
     )
     def test_agrees_with_an_exact_traversal(self, prisms, ends):
-        result = city(*prisms).has_line_of_sight(
-            np.array(ends, dtype=float), np.array(ends, dtype=float)
-        )
-        distinct = [
-            (i, j) for i in range(len(ends)) for j in range(len(ends)) if ends[i][:2] != ends[j][:2]
-        ]
-        for i, j in distinct:
-            expected = exact_sight(ends[i], ends[j], prisms)
-            assert result[i, j] == expected, (prisms, ends[i], ends[j])
+        end_m = np.array(ends, dtype=float)
+        result = city(*prisms).has_line_of_sight(end_m, end_m)
+        for (i, a), (j, b) in permutations(enumerate(ends), 2):
+            if a[:2] != b[:2]:
+                assert result[i, j] == exact_sight(a, b, prisms), (prisms, a, b)
         assert (result == result.T).all()
 
     def test_symmetric_to_the_last_bit_in_random_cities(self):
         rng = np.random.default_rng(0)
-        buildings = Generated(width_m=300, height_m=300, count=60).buildings(
-            Area(0, 0, 300, 300), Streams(1)
-        )
+        part = Generated(width_m=300, height_m=300, count=60)
+        buildings = part.buildings(Area(0, 0, 300, 300), Streams(1))
         low_m = rng.uniform(0, [300, 300, 2], (150, 3))
         high_m = rng.uniform(0, [300, 300, 100], (30, 3))
         down = buildings.has_line_of_sight(low_m, high_m)
@@ -189,7 +181,7 @@ class TestGround:
         buildings = city((box(40, 40, 60, 60), 9.0), (box(70, 0, 80, 100), 9.0))
         a_m = np.array([[0.0, 50.0], [50, 0], [50, 50]])
         b_m = np.array([[100.0, 50.0], [50, 30], [100, 50]])
-        far_m, wall_rad = buildings.find_first_wall(a_m, b_m)
+        far_m, wall_rad = buildings.find_wall_distance_and_direction(a_m, b_m)
         assert far_m.tolist() == [40.0, np.inf, 0.0]
         assert np.abs(np.cos(wall_rad[0])) < 1e-12
 
@@ -198,7 +190,7 @@ class TestGround:
         rng = Streams(5).derive_rng("test")
         at_m = buildings.draw_outdoor_m(AREA, rng, "place", np.arange(20_000))
         assert not buildings.is_indoors(at_m).any()
-        np.testing.assert_allclose(at_m.mean(axis=0), [75, 50], atol=0.7)
+        assert_allclose(at_m.mean(axis=0), [75, 50], atol=0.7)
         few = buildings.draw_outdoor_m(AREA, rng, "place", np.array([7, 3]))
         assert np.array_equal(few, at_m[[7, 3]])
         open_m = Buildings.none().draw_outdoor_m(AREA, rng, "place", np.arange(5))
@@ -215,19 +207,29 @@ class TestMadeUpCities:
         x_m, y_m = part.street_grid()
         assert x_m.tolist() == [10, 110, 210, 310, 410, 510]
         assert y_m.tolist() == [10, 110, 210, 310]
-        lines = [[(x, 0.0), (x, 340.0)] for x in x_m] + [[(0.0, y), (520.0, y)] for y in y_m]
-        a_m, b_m = np.array(lines).transpose(1, 0, 2)
-        assert buildings.has_clear_path(a_m, b_m).all()
+        for x in x_m:
+            assert buildings.has_clear_path(np.array([[x, 0.0]]), np.array([[x, 340.0]]))
+        for y in y_m:
+            assert buildings.has_clear_path(np.array([[0.0, y]]), np.array([[520.0, y]]))
 
 
-MUNICH = [[11.57, 48.14], [11.572, 48.14], [11.572, 48.141], [11.57, 48.141], [11.57, 48.14]]
 GONE = "demolished, in ruins, or not yet built"
-SQUARE = [[[0, 0], [40, 0], [40, 30], [0, 30], [0, 0]]]
-HOLED = [*SQUARE, [[10, 10], [30, 10], [30, 20], [10, 20], [10, 10]]]
+
+
+def build_ring(west, south, east, north):
+    return [[west, south], [east, south], [east, north], [west, north], [west, south]]
 
 
 def build_square(x):
-    return [[[x + dx, y] for dx, y in SQUARE[0]]]
+    return [build_ring(x, 0, x + 40, 30)]
+
+
+SQUARE = build_square(0)
+MUNICH = build_ring(11.57, 48.14, 11.572, 48.141)
+
+
+def build_polygon(x):
+    return {"type": "Polygon", "coordinates": build_square(x)}
 
 
 def feature(kind="Polygon", coordinates=SQUARE, **properties):
@@ -265,7 +267,7 @@ class TestFootprints:
         far = [[[100, 0, 7], [120, 0, 7], [110, 9, 7], [100, 0, 7]]]
         buildings = self.read_city(
             tmp_path,
-            feature(coordinates=HOLED),
+            feature(coordinates=[*SQUARE, build_ring(10, 10, 30, 20)]),
             feature("MultiPolygon", [build_square(50), far], height_m=3),
         )
         assert buildings.height_m.tolist() == [12.5, 3, 3]
@@ -274,7 +276,7 @@ class TestFootprints:
         assert part.area(None) == Area(-5, -5, 45, 35)
         assert part.origin() is None
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("text", "height_m"),
         [
             *cases(
@@ -312,58 +314,51 @@ class TestFootprints:
         ],
     )
     def test_heights_as_people_write_them(self, text, height_m):
-        assert parse_metres(text) == (None if height_m is None else pytest.approx(height_m))
+        assert parse_metres(text) == (None if height_m is None else approx(height_m))
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("unknown", "message"),
         [
-            (-1, -1),
-            ("0.0 m", "0.0 m"),
-            ("unknown", "unknown"),
-            (None, None),
-            (float("nan"), None),
-            (" ", None),
-            ("NaN", None),
+            *cases(
+                """
+                -1, "-1"
+                "0.0 m", '"0.0 m"'
+                "unknown", '"unknown"'
+                None, ""
+                " ", ""
+                "NaN", ""
+                """
+            ),
+            (float("nan"), ""),
         ],
     )
     def test_a_value_for_an_unknown_height_gets_the_default_and_is_counted(
         self, tmp_path, unknown, message
     ):
-        squares = [{"type": "Polygon", "coordinates": build_square(50 * k)} for k in range(4)]
-        heights = [
-            {"height": 7.2},
-            {"height": unknown},
-            {"height": unknown},
-            {"height": unknown, "levels": 4},
+        features = [
+            shape(build_polygon(0), height=7.2),
+            shape(build_polygon(50), height=unknown),
+            shape(build_polygon(100), height=unknown),
+            shape(build_polygon(150), height=unknown, levels=4),
         ]
-        features = [shape(square, **item) for square, item in zip(squares, heights, strict=True)]
         part = self.make_part(tmp_path, *features, default_height_m=9)
         assert build(part).height_m.tolist() == [7.2, 9, 9, 12]
-        if message is None:
-            odd = ""
-        else:
-            odd = f", 3 values are no height, such as {json.dumps(message)}"
-        ways = "1 by their levels of 3 m, 2 by default_height_m"
-        assert lines(part.notices(None)) == [
-            f"city: {part.file}: heights of buildings: {ways}{odd}"
-        ]
-        if message is None:
-            problem = "it has no height"
-        else:
-            problem = f"{json.dumps(message)} is not a height"
-        if message is None:
-            name = "height_m"
-        else:
-            name = "height"
-        with pytest.raises(BadInput) as refused:
-            self.read_city(tmp_path, *features)
-        place = f"{part.file}: features[1]: properties.{name}: {problem}, nor have 1 others of 4"
-        assert refused.value.lines == (f"{place}; give one in m, or set default_height_m",)
+        odd = ""
+        problem = "height_m: it has no height"
+        if message:
+            odd = f", 3 values are no height, such as {message}"
+            problem = f"height: {message} is not a height"
+        (note,) = lines(part.notices(None))
+        assert note.endswith(
+            f"heights of buildings: 1 by their levels of 3 m, 2 by default_height_m{odd}"
+        )
+        assert (
+            f"features[1]: properties.{problem}, nor have 1 others of 4; give one in m, or set "
+            f"default_height_m"
+        ) in catch_line(self.read_city, tmp_path, *features)
 
     def test_what_is_no_building_is_left_out_and_said(self, tmp_path):
-        square = {"type": "Polygon", "coordinates": build_square(50 * 0)}
-        second = {"type": "Polygon", "coordinates": build_square(50 * 1)}
-        third = {"type": "Polygon", "coordinates": build_square(50 * 2)}
+        square, second, third = map(build_polygon, (0, 50, 100))
         path = {"type": "LineString", "coordinates": [[0, 0], [1, 1]]}
         features = [
             shape(square, building="yes", height="12"),
@@ -384,24 +379,21 @@ class TestFootprints:
         assert len(build(untagged)) == 2
         assert not lines(untagged.notices(None))
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         "tags",
         [{"levels": "2,019"}, {"building:levels": 2019}, {"height": "1,250"}, {"height": 2019}],
     )
     def test_an_implausible_height_is_unknown_and_counted(self, tmp_path, tags):
-        square = {"type": "Polygon", "coordinates": SQUARE}
-        part = self.make_part(tmp_path, shape(square, building="yes", **tags), default_height_m=9)
+        house = shape(build_polygon(0), building="yes", **tags)
+        part = self.make_part(tmp_path, house, default_height_m=9)
         assert build(part).height_m.tolist() == [9]
-        odd = f"1 values are no height, such as {json.dumps(next(iter(tags.values())))}"
-        assert lines(part.notices(None)) == [
-            f"city: {part.file}: heights of buildings: 1 by default_height_m, {odd}"
-        ]
-        with pytest.raises(
-            BadInput, match="is not a height; give one in m, or set default_height_m"
-        ):
-            self.read_city(tmp_path, shape(square, building="yes", **tags))
+        (value,) = tags.values()
+        odd = f"1 by default_height_m, 1 values are no height, such as {json.dumps(value)}"
+        assert lines(part.notices(None))[0].endswith(odd)
+        with raises(BadInput, match="is not a height; give one in m, or set default_height_m"):
+            self.read_city(tmp_path, house)
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("tags", "reason"),
         cases(
             r"""
@@ -430,28 +422,21 @@ class TestFootprints:
         ),
     )
     def test_what_does_not_stand_on_the_ground_is_left_out_and_said(self, tmp_path, tags, reason):
-        house = {"type": "Polygon", "coordinates": build_square(100 * 0)}
-        second = {"type": "Polygon", "coordinates": build_square(100 * 1)}
-        plain = {
-            "building": "yes",
-            "bridge": None,
-            "layer": "0",
-            "min_height": "0",
-            "abandoned": "yes",
-            "proposed": "no",
-        }
-        part = self.make_part(
-            tmp_path, shape(house, height=10, **plain), shape(second, height=50, **tags)
+        plain = read_yaml(
+            "building: 'yes', bridge: null, layer: '0', min_height: '0', abandoned: 'yes', "
+            "proposed: 'no'"
         )
+        house = shape(build_polygon(0), height=10, **plain)
+        second = shape(build_polygon(100), height=50, **tags)
+        part = self.make_part(tmp_path, house, second)
         assert build(part).height_m.tolist() == [10]
-        assert lines(part.notices(None)) == [
-            f"city: {part.file}: 1 of its shapes are left out: 1 {reason}"
-        ]
-        with pytest.raises(BadInput, match=r"features: (there is no|no) building in it"):
-            self.read_city(tmp_path, shape(second, height=50, **tags))
+        (note,) = lines(part.notices(None))
+        assert note.endswith(f"1 of its shapes are left out: 1 {reason}")
+        with raises(BadInput, match=r"features: (there is no|no) building in it"):
+            self.read_city(tmp_path, second)
 
     def test_every_building_twice_or_with_its_part_is_the_map_of_one(self, tmp_path):
-        squares = [{"type": "Polygon", "coordinates": build_square(60 * k)} for k in range(3)]
+        squares = [build_polygon(60 * k) for k in range(3)]
         once = [shape(item, building="yes", height=21) for item in squares]
         expected = self.read_city(tmp_path, *once)
         parts = [shape(item, **{"building:part": "yes"}, height=21) for item in squares]
@@ -459,15 +444,10 @@ class TestFootprints:
             part = self.make_part(tmp_path, *once, *added)
             result = build(part)
             assert result.height_m.tolist() == [21, 21, 21]
-            assert (
-                shapely.get_coordinates(result.footprint).tolist()
-                == shapely.get_coordinates(expected.footprint).tolist()
-            )
-            assert lines(part.notices(None))[0].startswith(
-                f"city: {part.file}: buildings: 6 of 6 overlap others"
-            )
+            assert shapely.equals_identical(result.footprint, expected.footprint).all()
+            assert "buildings: 6 of 6 overlap others" in lines(part.notices(None))[0]
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("tags", "reason"),
         cases(
             r"""
@@ -480,36 +460,31 @@ class TestFootprints:
     )
     def test_a_kiosk_below_a_canopy_is_all_that_stands_there(self, tmp_path, tags, reason):
         kiosk = shape({"type": "Polygon", "coordinates": self.TOWER}, building="kiosk", height=3)
-        canopy = shape({"type": "Polygon", "coordinates": SQUARE}, min_height=4, height=15, **tags)
+        canopy = shape(build_polygon(0), min_height=4, height=15, **tags)
         part = self.make_part(tmp_path, canopy, kiosk)
         buildings = build(part)
         assert buildings.find_height_m(np.array([[15.0, 15], [30, 15]])).tolist() == [3, 0]
-        assert lines(part.notices(None)) == [
-            f"city: {part.file}: 1 of its shapes are left out: 1 {reason}"
-        ]
+        (note,) = lines(part.notices(None))
+        assert note.endswith(f"1 of its shapes are left out: 1 {reason}")
 
     def test_levels_have_no_unit(self, tmp_path):
-        squares = [{"type": "Polygon", "coordinates": build_square(60 * k)} for k in range(3)]
-        levels = zip(squares, ("12 m", "40 ft", "2,5"), strict=True)
-        part = self.make_part(
-            tmp_path, *(shape(place, levels=item) for place, item in levels), default_height_m=9
-        )
+        levels = enumerate(("12 m", "40 ft", "2,5"))
+        houses = [shape(build_polygon(60 * k), levels=level) for k, level in levels]
+        part = self.make_part(tmp_path, *houses, default_height_m=9)
         assert build(part).height_m.tolist() == [9, 9, 7.5]
-        assert (
-            "1 by their levels of 3 m, 2 by default_height_m, 2 values are no height"
-            in lines(part.notices(None))[0]
-        )
+        ways = "1 by their levels of 3 m, 2 by default_height_m, 2 values are no height"
+        assert ways in lines(part.notices(None))[0]
 
-    TOWER = [[[10, 10], [20, 10], [20, 20], [10, 20], [10, 10]]]
+    TOWER = [build_ring(10, 10, 20, 20)]
     RINGS = {
         "outline": SQUARE,
-        "west": [[[0, 0], [20, 0], [20, 30], [0, 30], [0, 0]]],
-        "east": [[[20, 0], [40, 0], [40, 30], [20, 30], [20, 0]]],
+        "west": [build_ring(0, 0, 20, 30)],
+        "east": [build_ring(20, 0, 40, 30)],
         "tower": TOWER,
         "copy": build_square(0.5),
     }
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("houses", "heights"),
         cases(
             """
@@ -536,25 +511,20 @@ class TestFootprints:
         buildings = self.read_city(tmp_path, *shapes)
         at_m = np.array([[15.0, 15], [30, 15], [5, 25]])
         assert buildings.find_height_m(at_m).tolist() == list(heights)
-        overlaps = shapely.area(
-            shapely.intersection(buildings.footprint[:, None], buildings.footprint)
-        )
-        assert overlaps.sum() == pytest.approx(
-            shapely.area(buildings.footprint).sum()
-        )  # with itself alone
+        footprint = buildings.footprint
+        overlaps = shapely.intersection(footprint[:, None], footprint)  # with itself alone
+        assert shapely.area(overlaps).sum() == approx(shapely.area(footprint).sum())
         ue_m = np.column_stack([at_m, np.ones(3)])
         station_m = np.array([[-300.0, 15, 2], [300, 15, 2]])
-        own_building = np.array(
-            [np.flatnonzero(shapely.contains_xy(buildings.footprint, *item))[0] for item in at_m]
-        )
+        own_building = shapely.contains(footprint, shapely.points(at_m)[:, None]).argmax(axis=1)
         assert buildings.has_line_of_sight(ue_m, station_m, own_building).all()
         assert not buildings.has_line_of_sight(ue_m, station_m).any()
         assert not buildings.find_height_m(at_m, own_building).any()
 
     def test_neighbours_that_overlap_are_two_houses_and_the_higher_one_counts(self, tmp_path):
-        low = {"type": "Polygon", "coordinates": build_square(0)}
-        high = {"type": "Polygon", "coordinates": build_square(30)}
-        buildings = self.read_city(tmp_path, shape(low, height=5), shape(high, height=9))
+        low = shape(build_polygon(0), height=5)
+        high = shape(build_polygon(30), height=9)
+        buildings = self.read_city(tmp_path, low, high)
         assert shapely.area(buildings.footprint).tolist() == [900, 1200]
         assert buildings.find_height_m(np.array([[35.0, 15], [15, 15]])).tolist() == [9, 5]
         ue_m = np.array([[15.0, 15, 1]])
@@ -562,13 +532,11 @@ class TestFootprints:
         assert not buildings.has_line_of_sight(ue_m, station_m, np.array([0])).any()
 
     def test_thousands_of_copies_are_refused_in_a_line(self, tmp_path):
-        with pytest.raises(
-            BadInput, match="most buildings lie over many others; remove the copies"
-        ):
+        with raises(BadInput, match="most buildings lie over many others; remove the copies"):
             self.read_city(tmp_path, *[feature()] * 1100)
 
-    @pytest.mark.parametrize("code", [32632, 4258, 31468])
-    @pytest.mark.parametrize(
+    @mark.parametrize("code", [32632, 4258, 31468])
+    @mark.parametrize(
         "form", ["urn:ogc:def:crs:EPSG::{}", "http://www.opengis.net/def/crs/EPSG/0/{}"]
     )
     def test_a_stated_system_is_the_same_city(self, tmp_path, code, form):
@@ -582,10 +550,10 @@ class TestFootprints:
         for member, keys in (({"crs": stated}, {}), ({}, {"crs": f"EPSG:{code}"})):
             part = self.make_part(tmp_path, text=json.dumps(text | member), **keys)
             found_m = shapely.get_coordinates(build(part).footprint)
-            np.testing.assert_allclose(found_m, expected_m, atol=1e-3)
-            assert part.origin() == pytest.approx((48.1405, 11.571), abs=1e-5)
+            assert_allclose(found_m, expected_m, atol=1e-3)
+            assert part.origin() == approx((48.1405, 11.571), abs=1e-5)
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("rings", "crs", "taken"),
         cases(
             r"""
@@ -600,18 +568,14 @@ class TestFootprints:
     def test_metres_and_degrees_taken_for_each_other_are_refused_with_crs(
         self, tmp_path, rings, crs, taken
     ):
-        def make_ring(x, y, side):
-            return [[x, y], [x + side, y], [x + side, y + side], [x, y]]
+        features = [
+            feature(coordinates=[build_ring(x, y, x + side, y + side)]) for x, y, side in rings
+        ]
+        words = f"are no city .*coordinates taken as {taken}; cut.*set crs to what they"
+        with raises(BadInput, match=words):
+            self.read_city(tmp_path, *features, crs=crs)
 
-        with pytest.raises(
-            BadInput,
-            match=rf"are no city .*coordinates taken as {taken}; cut.*set crs to what they",
-        ):
-            self.read_city(
-                tmp_path, *(feature(coordinates=[make_ring(*item)]) for item in rings), crs=crs
-            )
-
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("crs", "words"),
         cases(
             r"""
@@ -628,57 +592,40 @@ class TestFootprints:
     )
     def test_a_system_that_cannot_be_is_refused(self, tmp_path, crs, words):
         far = feature(coordinates=[[[1e8, 0], [1e8, 40], [-1e8, 30], [1e8, 0]]])
-        with pytest.raises(BadInput, match=words) as refused:
-            self.read_city(
-                tmp_path,
-                text=json.dumps({"type": "FeatureCollection", "crs": crs, "features": [far]}),
-            )
-        assert "\n" not in str(refused.value)
-        assert len(str(refused.value)) < 400
-        with pytest.raises(ValueError, match="none of auto"):
+        text = json.dumps({"type": "FeatureCollection", "crs": crs, "features": [far]})
+        message = catch_line(self.read_city, tmp_path, text=text)
+        assert re.search(words, message)
+        assert len(message) < 400
+        with raises(ValueError, match="none of auto"):
             Footprints(file="x", crs="UTM32")
 
-    @pytest.mark.parametrize("crs", ["auto", "lonlat"])
+    @mark.parametrize("crs", ["auto", "lonlat"])
     def test_a_city_astride_the_date_line_stays_together(self, tmp_path, crs):
-        def make_ring(west, east):
-            return [[[west, -17.0], [east, -17.0], [east, -16.999], [west, -16.999], [west, -17.0]]]
+        def make_part(*spans, **keys):
+            rings = [build_ring(west, -17.0, east, -16.999) for west, east in spans]
+            features = [feature(coordinates=[ring]) for ring in rings]
+            return self.make_part(tmp_path, *features, margin_m=0, **keys)
 
-        apart = [
-            feature(coordinates=make_ring(179.998, 179.999)),
-            feature(coordinates=make_ring(-179.999, -179.997)),
-        ]
-        across = feature(coordinates=make_ring(179.9995, -179.9995))
-        part = self.make_part(tmp_path, *apart, across, margin_m=0, crs=crs)
-        assert part.origin() == pytest.approx((-16.9995, -179.9995), abs=1e-9)
-        buildings = build(part)
-        shifted = [
-            [[x - 170.0 if x > 0 else x + 190.0, y] for x, y in f["geometry"]["coordinates"][0]]
-            for f in (*apart, across)
-        ]
-        plain = self.make_part(tmp_path, *(feature(coordinates=[r]) for r in shifted), margin_m=0)
-        np.testing.assert_allclose(
-            shapely.get_coordinates(buildings.footprint),
-            shapely.get_coordinates(build(plain).footprint),
-            atol=1e-5,
-        )
+        part = make_part((179.998, 179.999), (-179.999, -179.997), (179.9995, -179.9995), crs=crs)
+        assert part.origin() == approx((-16.9995, -179.9995), abs=1e-9)
+        result_m = shapely.get_coordinates(build(part).footprint)
+        plain = make_part((9.998, 9.999), (10.001, 10.003), (9.9995, 10.0005))
+        assert_allclose(result_m, shapely.get_coordinates(build(plain).footprint), atol=1e-5)
 
     def test_degrees_become_metres_around_the_middle(self, tmp_path):
         lon, lat = MUNICH[0]
-        ring = [MUNICH]
-        part = self.make_part(tmp_path, feature(coordinates=ring), margin_m=0)
+        house = feature(coordinates=[MUNICH])
+        part = self.make_part(tmp_path, house, margin_m=0)
         area = part.area(None)
-        assert part.origin() == pytest.approx((48.1405, 11.571))
-        np.testing.assert_allclose(area.centre_m, 0, atol=0.01)
-        np.testing.assert_allclose(
-            area.side_m, [0.002 * 111_320 * np.cos(np.radians(lat)), 111.2], rtol=0.005
-        )
-        moved = self.make_part(
-            tmp_path, feature(coordinates=ring), origin_deg=(lat, lon), margin_m=0
-        )
-        np.testing.assert_allclose(moved.area(None).low_m, 0, atol=0.01)
+        assert part.origin() == approx((48.1405, 11.571))
+        assert_allclose(area.centre_m, 0, atol=0.01)
+        east_m = 0.002 * 111_320 * np.cos(np.radians(lat))
+        assert_allclose(area.side_m, [east_m, 111.2], rtol=0.005)
+        moved = self.make_part(tmp_path, house, origin_deg=(lat, lon), margin_m=0)
+        assert_allclose(moved.area(None).low_m, 0, atol=0.01)
         assert moved.origin() == (lat, lon)
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("features", "keys", "words"),
         [
             *cases(
@@ -719,14 +666,12 @@ class TestFootprints:
         stated = [
             item if item == "junk" or "type" in item else feature(**item) for item in features
         ]
-        with pytest.raises(BadInput, match=words) as refused:
-            self.read_city(tmp_path, *stated, **keys)
-        message = str(refused.value)
-        assert "\n" not in message
+        message = catch_line(self.read_city, tmp_path, *stated, **keys)
+        assert re.search(words, message)
         assert message.startswith(str(tmp_path / "city.geojson"))
         assert len(message) < len(str(tmp_path)) + 250
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("text", "words"),
         [
             *cases(
@@ -744,23 +689,23 @@ class TestFootprints:
         ],
     )
     def test_bad_files_are_refused_in_a_line(self, tmp_path, text, words):
-        with pytest.raises(BadInput, match=words) as refused:
-            self.read_city(tmp_path, text=text)
-        assert "\n" not in str(refused.value)
+        assert re.search(words, catch_line(self.read_city, tmp_path, text=text))
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("name", "count", "keys"),
-        [
-            ("munich_300m", 48, {}),
-            ("etoile", 275, {}),
-            ("etoile_300m", 91, {}),
-            ("munich", 1174, {"repair": True}),
-        ],
+        cases(
+            """
+            "munich_300m", 48, {}
+            "etoile", 275, {}
+            "etoile_300m", 91, {}
+            "munich", 1174, {"repair": True}
+            """
+        ),
     )
     def test_real_cities(self, data_folder, name, count, keys):
         part = Footprints(file=str(data_folder / f"buildings_{name}.geojson"), **keys)
         area = part.area(None)
         buildings = part.buildings(area, Streams(0))
-        assert len(buildings) == pytest.approx(count, abs=1)
+        assert len(buildings) == approx(count, abs=1)
         assert part.origin() is None
         assert area.contains(shapely.bounds(buildings.footprint).reshape(-1, 2)).all()

@@ -7,11 +7,12 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from noticed import doubts as doubts_in
 from noticed import lines
+from numpy.testing import assert_array_equal
+from pytest import approx, mark, raises
 from refused import catch_line
 from tabled import cases
 
@@ -33,7 +34,7 @@ def write(path, text):
 
 
 def refuse_table(path, **choices):
-    with pytest.raises(BadInput) as caught:
+    with raises(BadInput) as caught:
         read_trace_table(path, **choices)
     (line,) = caught.value.lines
     return line.removeprefix(f"{path}: ")
@@ -124,7 +125,7 @@ def test_tracks_of_one_file_are_one_phone_unless_they_overlap(tmp_path):
     assert count_rows_of_users(alike)[0] == {"alike/a 1": 3, "alike/a 2": 3}
 
 
-@pytest.mark.parametrize("nobody", ["NULL", "-", " "])
+@mark.parametrize("nobody", ["NULL", "-", " "])
 def test_rows_of_nobody_are_left_out_and_counted(tmp_path, nobody):
     path = write(
         tmp_path / "t.csv", f"time_s,user,x_m,y_m\n1,a,1,1\n1,{nobody},9,9\n2,a,1,1\n3,,,\n"
@@ -179,7 +180,7 @@ def test_lost_signs_and_names_that_differ_by_case_are_told(tmp_path):
     assert "first" not in inspect_trace(tmp_path / "t.csv").split()[-12:]
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("zone", "first"),
     [
         (BERLIN, "2021-10-30T12:00"),
@@ -219,7 +220,7 @@ def test_passes_never_turn_time_back_where_one_order_does_not(seed):
     assert set((found_s - former_s).tolist()) <= {0.0, 3600.0}
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("header", "values", "time_s"),
     cases(
         r"""
@@ -245,14 +246,14 @@ def test_units_of_numbers_are_read(tmp_path, header, values, time_s):
     table = read_trace_table(
         write(tmp_path / "t.csv", f"{header},lat,lon\n{rows}"), {"time_s": header}, timezone="UTC"
     )
-    assert table.fixes.time_s.tolist() == pytest.approx(time_s, abs=1e-6)
+    assert table.fixes.time_s.tolist() == approx(time_s, abs=1e-6)
     by_size = header == "timestamp" and values[0].startswith("17091")
     assert by_size == any(
         "as seconds they would lie beyond 2100" in note for note in lines(table.notices)
     )
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("header", "values", "date"),
     cases(
         r"""
@@ -290,7 +291,7 @@ def test_a_number_that_could_be_a_date_is_refused_with_both_readings(
     if (date and not values[0].startswith("45350")) or len(
         values[0]
     ) > 8:  # a window's time has no header
-        with pytest.raises(ValueError, match="could count seconds, or be 2024-02-28"):
+        with raises(ValueError, match="could count seconds, or be 2024-02-28"):
             parse_epoch_s(values[0])
 
 
@@ -322,7 +323,7 @@ def test_times_that_run_backwards_are_refused_in_every_format(tmp_path):
     assert read_trace_table(cab).fixes.time_s.tolist() == [T0, T0 + 10, T0 + 20]
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     "text",
     [
         "sep=;\ntime_s;user;lat;lon\n1;a;2,5;3\n",
@@ -342,7 +343,7 @@ def test_first_lines_of_spreadsheets_and_comments_are_no_header(tmp_path, text):
     )
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("delimiter", "header"),
     [(",", "time_s,user,lat,lon"), ("\t", "time_s TAB user TAB lat TAB lon")],
 )
@@ -362,7 +363,7 @@ CHECKINS = [
 TAXIS = "1,2008-02-02 15:36:08,116.51172,39.92123\n1,2008-02-02 15:46:08,116.51135,39.93883\n"
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("text", "columns", "numbers", "choices"),
     [
         (
@@ -389,9 +390,7 @@ def test_columns_without_a_header_are_named_in_order_or_by_number(
             assert result.users == expected.users
             assert len(result) == text.count("\n")
             for column in ("user", "time_s", "place"):
-                np.testing.assert_array_equal(
-                    getattr(result.fixes, column), getattr(expected.fixes, column)
-                )
+                assert_array_equal(getattr(result.fixes, column), getattr(expected.fixes, column))
 
 
 NAMED = (
@@ -399,7 +398,7 @@ NAMED = (
 )
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("columns", "message"),
     cases(
         r"""
@@ -474,7 +473,7 @@ x_m,y_m,cell,rsrp_mean_dbm,rsrp_p50
 def test_a_survey_has_the_times_of_a_walk_in_the_order_of_its_rows(tmp_path):
     path = write(tmp_path / "t.csv", GRID)
     table = read_trace_table(path, survey=True)
-    assert table.fixes.time_s.tolist() == pytest.approx([0, 0, 50, 100, 200])  # s at 1.4 m/s
+    assert table.fixes.time_s.tolist() == approx([0, 0, 50, 100, 200])  # s at 1.4 m/s
     assert table.fixes.rsrp_dbm.tolist() == [-80, -90, -85, -80, -95]
     assert read_trace_table(path, "rsrp_dbm=rsrp_p50", survey=True).fixes.rsrp_dbm[0] == -81
     assert read_trace(path, survey=True, cell="b").time_s.tolist() == [0]
@@ -485,7 +484,7 @@ def test_a_survey_has_the_times_of_a_walk_in_the_order_of_its_rows(tmp_path):
     assert message.endswith(f"netsim replay {path} --survey --cell a --round 5min {hint}")
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("header", "survey", "message"),
     cases(
         r"""
@@ -523,7 +522,7 @@ def test_the_command_that_is_proposed_names_columns_that_were_not_read(tmp_path)
     assert named.endswith("--cell: the busiest of 2 in column Cell ID; --cell all takes every one")
 
 
-@pytest.mark.parametrize(("name", "places", "cells"), [("V-R7", 201, 1348), ("V-R10", 315, 1043)])
+@mark.parametrize(("name", "places", "cells"), [("V-R7", 201, 1348), ("V-R10", 315, 1043)])
 def test_published_grids_are_surveys(data_folder, name, places, cells):
     table = read_trace_table(data_folder / f"rsrpgrid_{name}.csv.gz", survey=True)
     place = table.fixes.place
@@ -570,7 +569,7 @@ def drive(path, n=24, header=GNET, **changes):
     return write(path, "\n".join(rows) + "\n")
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("changes", "cell", "n"),
     cases(
         """
@@ -597,7 +596,7 @@ def test_the_columns_that_tell_cells_apart_are_proposed(tmp_path, changes, cell,
     assert not {*cell.split("+")} & {*table.facts["ignored"].split(", ")}
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("cell", "n"),
     cases(
         r"""
@@ -610,7 +609,7 @@ def test_the_columns_that_tell_cells_apart_are_proposed(tmp_path, changes, cell,
      """
     ),
 )
-@pytest.mark.parametrize("header", [GNET, GNET.replace("CGI", "ECI"), GNET.replace("CGI;", "")])
+@mark.parametrize("header", [GNET, GNET.replace("CGI", "ECI"), GNET.replace("CGI;", "")])
 def test_a_column_that_takes_several_cells_for_one_is_doubtful(tmp_path, cell, n, header):
     if cell not in header and "+" not in cell:
         return
@@ -629,7 +628,7 @@ def test_a_column_that_takes_several_cells_for_one_is_doubtful(tmp_path, cell, n
     assert ("first mend what is doubtful" in text) == (n < 3)
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     "technology",
     [
         "2G",
@@ -645,7 +644,7 @@ def test_a_column_that_takes_several_cells_for_one_is_doubtful(tmp_path, cell, n
         "GERAN",
     ],
 )
-@pytest.mark.parametrize("column", ["NetworkTech", "radio", "Network Type", "System"])
+@mark.parametrize("column", ["NetworkTech", "radio", "Network Type", "System"])
 def test_levels_of_2g_and_3g_are_no_rsrp(tmp_path, technology, column):
     path = drive(
         tmp_path / "t.csv", NetworkTech=lambda k: ("E-UTRA", "5G NSA", technology, "LTE_CA")[k % 4]
@@ -664,7 +663,7 @@ def test_levels_of_2g_and_3g_are_no_rsrp(tmp_path, technology, column):
     assert f"levels of {technology} are no RSRP" in message
 
 
-@pytest.mark.parametrize("level", ["RSSI", "RxLev", "rscp_dbm", "RSRQ", "SINR", "Ec/No"])
+@mark.parametrize("level", ["RSSI", "RxLev", "rscp_dbm", "RSRQ", "SINR", "Ec/No"])
 def test_a_level_that_is_called_otherwise_is_doubtful(tmp_path, level):
     path = drive(tmp_path / "t.csv")
     path.write_text(path.read_text().replace("LTERSSI", level).replace("2G", "4G"))
@@ -675,7 +674,7 @@ def test_a_level_that_is_called_otherwise_is_doubtful(tmp_path, level):
     ]
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("ids", "cells", "missing"),
     cases(
         r"""
@@ -725,7 +724,7 @@ def test_a_cell_of_lte_is_one_in_two_areas_and_one_of_gsm_is_not(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("site", "cell"), [("eNB", "LCID"), ("site", "sector"), ("gNodeB ID", "NR CellID")]
 )
 def test_numbers_of_sectors_hold_at_their_site(tmp_path, site, cell):

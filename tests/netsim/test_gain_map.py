@@ -6,11 +6,30 @@ import json
 
 import numpy as np
 from noticed import lines
-from numpy import arange, full, isnan, stack, zeros
+from numpy import (
+    arange,
+    bool_,
+    full,
+    hypot,
+    int64,
+    isnan,
+    load,
+    log10,
+    meshgrid,
+    moveaxis,
+    nan,
+    repeat,
+    savez,
+    stack,
+    zeros,
+)
+from numpy.linalg import norm
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import mark
 from refused import catch_line
+from rows import read_yaml
+from tabled import cases
 
 from netsim.rng import Streams
 from netsim.ues import Indoors
@@ -29,28 +48,25 @@ def axis(length_m, step_m=2.5):
 def loss_db(at_m, height_m=1.5):
     """Of both sites (n, 2), whose antennas are 25 m high, by the formula."""
     d = stack(
-        [
-            np.hypot(np.linalg.norm(at_m - site, axis=-1), 25.0 - height_m)
-            for site in SITES.values()
-        ],
+        [hypot(norm(at_m - site, axis=-1), 25.0 - height_m) for site in SITES.values()],
         -1,
     )
-    return 50.0 + 32.0 * np.log10(d / 10.0)
+    return 50.0 + 32.0 * log10(d / 10.0)
 
 
 def centres(heights=(1.5,)):
-    grid = np.meshgrid(heights, axis(300), axis(400), indexing="ij")
+    grid = meshgrid(heights, axis(300), axis(400), indexing="ij")
     return stack(grid[::-1], axis=-1)
 
 
 def npz(path, heights=(1.5,), cells=("a", "b"), hole=None):
     place = centres(heights)
     loss = stack([loss_db(place[k, ..., :2], z) for k, z in enumerate(heights)])
-    gain = 10 ** (-np.moveaxis(loss, -1, 0) / 10)
+    gain = 10 ** (-moveaxis(loss, -1, 0) / 10)
     if hole is not None:
         gain[:, :, hole(place[0])] = 0.0
     single = len(heights) == 1
-    np.savez(
+    savez(
         path,
         path_gain=gain[:, 0] if single else gain,
         cell_centers=place[0] if single else place,
@@ -76,15 +92,14 @@ def world(path_loss, stations=None, ues=None, city=None, **radio):
     stations = stations or [
         {"name": name, "position_m": list(place)} for name, place in SITES.items()
     ]
-    document = {
-        "duration_s": 60,
-        "tick_s": 10,
-        "city": city or {"kind": "open-field", "width_m": 400, "height_m": 300},
-        "base_stations": stations,
-        "ues": {"count": 20, "mobility": {"kind": "random-waypoint"}, "measurement_period_s": 5}
-        | (ues or {}),
-        "radio": {"path_loss": path_loss} | radio,
-    }
+    document = read_yaml("""
+        duration_s: 60, tick_s: 10, city: {kind: open-field, width_m: 400, height_m: 300},
+        ues: {count: 20, mobility: {kind: random-waypoint}, measurement_period_s: 5}
+    """)
+    document["city"] = city or document["city"]
+    document["base_stations"] = stations
+    document["ues"] |= ues or {}
+    document["radio"] = {"path_loss": path_loss} | radio
     return build_world(
         build_model(WorldSetting, parse_document(json.dumps(document), "world")), Streams(3), 60.0
     )
@@ -100,8 +115,7 @@ def test_a_grid_of_a_law_gives_the_law(tmp_path, write):
     name = "g.npz" if write is npz else "g.csv"
     mapped = world({"kind": "map", "file": write(tmp_path / name)})
     law = world({"kind": "log-distance", "exponent": 3.2})
-    actual = np.abs(mapped.budget.rsrp_dbm(PLACE_M) - law.budget.rsrp_dbm(PLACE_M)).max()
-    assert actual < 0.1
+    assert abs(mapped.budget.rsrp_dbm(PLACE_M) - law.budget.rsrp_dbm(PLACE_M)).max() < 0.1
     assert_allclose(mapped.budget.rsrp_dbm(PLACE_M), 15.0 - loss_db(PLACE_M), atol=0.1)
     assert mapped.notices == law.notices == ()
 
@@ -116,15 +130,15 @@ def test_between_points_it_is_linear_in_decibels_and_beyond_them_the_nearest(tmp
     assert_allclose(actual, 15.0 + expected, rtol=1e-12)
     far, edge = budget.rsrp_dbm(np.array([[-500.0, 50.0], [axis(400)[0], 50.0]]))
     assert (far == edge).all()
-    assert isnan(budget.rsrp_dbm(full((1, 2), np.nan))).all()
+    assert isnan(budget.rsrp_dbm(full((1, 2), nan))).all()
 
 
 def test_floors_take_the_heights_of_the_file(tmp_path):
     budget = world({"kind": "map", "file": npz(tmp_path / "g.npz", (1.5, 4.5, 10.5))}).budget
     ue = arange(4)
     floor = np.array([0, 1, 2, 7])
-    inside = Indoors(ue, ue, floor, zeros(4), zeros(4, np.int64), zeros(4, np.bool_))
-    node = np.repeat([[axis(400)[60], axis(300)[30]]], 4, axis=0)
+    inside = Indoors(ue, ue, floor, zeros(4), zeros(4, int64), zeros(4, bool_))
+    node = repeat([[axis(400)[60], axis(300)[30]]], 4, axis=0)
     height = lambda z: loss_db(node[0], z)  # noqa: E731
     expected = [height(1.5), height(4.5), (height(4.5) + height(10.5)) / 2, height(10.5)]
     assert_allclose(15.0 - budget.rsrp_dbm(node, inside), expected, rtol=1e-12)
@@ -144,7 +158,7 @@ def test_ues_in_buildings_without_gains_of_their_floors_are_said(tmp_path):
             {"kind": "map", "file": file}, ues={"mobility": {"kind": "resident"}}, city=city
         )
         assert any("outdoor gains" in message for message in lines(built.notices)) == is_said
-        assert not built.setting.radio.knows_sight
+        assert not built.setting.radio.sight_is_modelled
 
 
 def test_places_that_no_path_reaches_are_uncovered_and_counted(tmp_path):
@@ -185,7 +199,7 @@ def test_antennas_are_in_the_gains_unless_they_are_not(tmp_path):
     law = {"kind": "log-distance", "exponent": 3.2}
     pattern = world(law, sectors).budget.rsrp_dbm(PLACE_M) - world(law).budget.rsrp_dbm(PLACE_M)
     assert (within == plain).all()
-    assert np.abs(pattern).max() > 5
+    assert abs(pattern).max() > 5
     assert_allclose(added - plain, pattern, atol=1e-9)
 
 
@@ -196,28 +210,27 @@ def test_cells_without_gains_are_refused_and_gains_without_cells_counted(tmp_pat
     )
     single = world({"kind": "map", "file": path}, [{"name": "b", "position_m": list(SITES["b"])}])
     assert lines(single.notices)[0].endswith("cells that are no base station and left out: 1")
-    expected = 15.0 - loss_db(PLACE_M)[:, 1]
-    assert_allclose(single.budget.rsrp_dbm(PLACE_M)[:, 0], expected, atol=0.1)
+    assert_allclose(single.budget.rsrp_dbm(PLACE_M)[:, 0], 15.0 - loss_db(PLACE_M)[:, 1], atol=0.1)
 
 
-REFUSED = {
-    "shadowing": ({"shadowing": {"kind": "iid"}}, {}, "radio.shadowing: path loss map"),
-    "walls": ({"penetration": {"kind": "tr38901"}}, {}, "radio.penetration: path loss map"),
-    "drawn walls": ({}, {"indoor": {}}, "ues.indoor: path loss map"),
-    "height": ({}, {"height_m": 3.0}, "ues.height_m 3"),
-}
-
-
-@mark.parametrize("radio, ues, reason", REFUSED.values(), ids=REFUSED)
+@mark.parametrize(
+    "radio, ues, reason",
+    cases("""
+    {"shadowing": {"kind": "iid"}}, {}, "radio.shadowing: path loss map"
+    {"penetration": {"kind": "tr38901"}}, {}, "radio.penetration: path loss map"
+    {}, {"indoor": {}}, "ues.indoor: path loss map"
+    {}, {"height_m": 3.0}, "ues.height_m 3"
+"""),
+)
 def test_what_would_count_obstacles_twice_is_refused(tmp_path, radio, ues, reason):
     path = npz(tmp_path / "g.npz")
     assert reason in catch_line(world, {"kind": "map", "file": path}, None, ues, **radio)
 
 
 def _arrays(path, **changes):
-    with np.load(npz(path)) as stored:
+    with load(npz(path)) as stored:
         arrays = {**stored, **changes}
-    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+    savez(path, **{name: array for name, array in arrays.items() if array is not None})
     return str(path)
 
 

@@ -5,12 +5,31 @@ import json
 from dataclasses import replace
 from math import dist, exp, hypot, log10
 
-import numpy as np
-from numpy import arange, array, corrcoef, full, sqrt
+from numpy import (
+    arange,
+    array,
+    broadcast_to,
+    clip,
+    corrcoef,
+    cos,
+    eye,
+    full,
+    maximum,
+    mean,
+    pi,
+    quantile,
+    repeat,
+    sin,
+    sqrt,
+    stack,
+    unique,
+)
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
-from pytest import approx, mark
+from pytest import mark
+from rows import read_yaml
 from scipy.special import ndtr
+from tabled import cases
 
 from netsim.geometry import Area
 from netsim.radio.indoor_links import Environment, Tr38901Penetration, compute_wall_loss_db
@@ -27,7 +46,7 @@ LAWS = [(UrbanMacro(), 25.0), (UrbanMicro(), 10.0), (RuralMacro(), 35.0)]
 def inside(n, building=0, floor=0, depth_m=0.0, stay=0, in_vehicle=False):
     """n rows of UEs 0, 1, ...; scalars hold for all of them."""
     return Indoors(
-        arange(n), *(np.broadcast_to(v, n) for v in (building, floor, depth_m, stay, in_vehicle))
+        arange(n), *(broadcast_to(v, n) for v in (building, floor, depth_m, stay, in_vehicle))
     )
 
 
@@ -38,33 +57,37 @@ def build_column(distance_m, height_m, distance_3d_m=450.0):
 
 
 def world(count=40, indoor=None, stations=None, city=None, **radio):
-    place = ((100.0, 650.0), (400.0, 400.0), (700.0, 100.0))
-    listed = [
-        {"name": f"b{k}", "position_m": list(p), "height_m": 25.0} for k, p in enumerate(place)
-    ]
-    document = {
-        "duration_s": 60.0,
-        "city": city or {"kind": "open-field", "width_m": 800.0, "height_m": 800.0},
-        "base_stations": stations or listed,
-        "ues": {
-            "count": count,
-            "mobility": {"kind": "static"},
-            "measurement_period_s": 10.0,
-            "indoor": indoor,
-        },
-        "radio": {"path_loss": {"kind": "uma"}, "carrier_hz": 3.5e9, **radio},
-    }
+    listed = read_yaml("""
+        all: [
+            {name: b0, position_m: [100.0, 650.0], height_m: 25.0},
+            {name: b1, position_m: [400.0, 400.0], height_m: 25.0},
+            {name: b2, position_m: [700.0, 100.0], height_m: 25.0}]
+    """)["all"]
+    document = read_yaml("""
+        duration_s: 60.0, city: {kind: open-field, width_m: 800.0, height_m: 800.0},
+        ues: {mobility: {kind: static}, measurement_period_s: 10.0},
+        radio: {path_loss: {kind: uma}, carrier_hz: 3.5e9}
+    """)
+    document["base_stations"] = stations or listed
+    document["city"] = city or document["city"]
+    document["ues"] |= {"count": count, "indoor": indoor}
+    document["radio"] |= radio
     return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(4), 60.0)
 
 
 class TestWalls:
     @mark.parametrize(
         "ghz, low_db, high_db",
-        [(2.0, 11.83, 22.43), (3.5, 12.70, 26.85), (6.0, 13.40, 30.69), (28, 17.83, 37.95)],
+        cases("""
+    2.0, 11.83, 22.43
+    3.5, 12.70, 26.85
+    6.0, 13.40, 30.69
+    28, 17.83, 37.95
+"""),
     )
     def test_losses_of_the_table(self, ghz, low_db, high_db):
-        assert compute_wall_loss_db(ghz * 1e9, False) == approx(low_db, abs=0.05)
-        assert compute_wall_loss_db(ghz * 1e9, True) == approx(high_db, abs=0.05)
+        assert_allclose(compute_wall_loss_db(ghz * 1e9, False), low_db, atol=0.05)
+        assert_allclose(compute_wall_loss_db(ghz * 1e9, True), high_db, atol=0.05)
 
     def test_a_building_is_of_one_class_and_a_stay_has_one_spread(self):
         rng = Streams(1).derive_rng("penetration")
@@ -73,13 +96,13 @@ class TestWalls:
         mixed = law(inside(n, building=arange(n)))
         for at_db in (13.40, 22.0, 30.69):
             share = 0.5 * ndtr((at_db - 13.40) / 4.4) + 0.5 * ndtr((at_db - 30.69) / 6.5)
-            assert (mixed < at_db).mean() == approx(share, abs=0.01)
+            assert_allclose((mixed < at_db).mean(), share, atol=0.01)
         in_one = law(inside(n, building=17))
-        assert in_one.std() == approx(4.4 if in_one.mean() < 22 else 6.5, rel=0.02)
+        assert_allclose(in_one.std(), 4.4 if in_one.mean() < 22 else 6.5, rtol=0.02)
         low = Tr38901Penetration(high_loss_share=0.0).build_law(UrbanMacro(), 6e9, rng)
         single = low(inside(n, building=3, depth_m=8.0))
-        assert single.mean() == approx(13.40 + 4.0, abs=0.1)
-        assert single.std() == approx(4.4, rel=0.02)
+        assert_allclose(single.mean(), 13.40 + 4.0, atol=0.1)
+        assert_allclose(single.std(), 4.4, rtol=0.02)
         assert_array_equal(
             single[:50], low(inside(50, building=9, depth_m=8.0))
         )  # a wall elsewhere, one stay
@@ -87,8 +110,8 @@ class TestWalls:
         assert abs(corrcoef(single, again)[0, 1]) < 0.02
         only = Tr38901Penetration(high_loss_share=1.0).build_law(UrbanMacro(), 6e9, rng)
         many = only(inside(n, building=3))
-        assert many.mean() == approx(30.69, abs=0.1)
-        assert many.std() == approx(6.5, rel=0.02)
+        assert_allclose(many.mean(), 30.69, atol=0.1)
+        assert_allclose(many.std(), 6.5, rtol=0.02)
 
     @mark.parametrize("share", [0.0, 0.2, None])
     def test_kinds_of_buildings_have_their_shares(self, share):
@@ -103,8 +126,8 @@ class TestWalls:
             UrbanMacro(), 6e9, Streams(2).derive_rng("penetration")
         )
         loss = law(inside(40_000, building=-1, in_vehicle=True))
-        assert loss.mean() == approx(mean_db, abs=0.1)
-        assert loss.std() == approx(5.0, rel=0.02)
+        assert_allclose(loss.mean(), mean_db, atol=0.1)
+        assert_allclose(loss.std(), 5.0, rtol=0.02)
 
 
 class TestHeights:
@@ -119,18 +142,17 @@ class TestHeights:
             d3 = sqrt(d**2 + (masts - height_m) ** 2)
             return Pairs(d, d3, height_m, masts, full(d.shape, los))
 
-        table = pairs(heights[:, None], np.repeat(d, 9, axis=0))
+        table = pairs(heights[:, None], repeat(d, 9, axis=0))
         result = law.loss_db(table, 3.5e9)
         sight = law.los_probability(table)
         low, high = law.ue_heights_m
         for k, height_m in enumerate(heights):
             single = pairs(float(height_m), d)  # the distance keeps the true height
-            clipped = replace(single, ue_height_m=float(np.clip(height_m, low, high)))
+            clipped = replace(single, ue_height_m=float(clip(height_m, low, high)))
             if height_m <= high:
                 assert_allclose(result[k], law.loss_db(single, 3.5e9)[0], atol=1e-9)
             else:  # the nearest link takes the loss at 10 m, whose d_3D has the true height
-                expected = law.loss_db(clipped, 3.5e9)[0, 1:]
-                assert_allclose(result[k, 1:], expected, atol=1e-9)
+                assert_allclose(result[k, 1:], law.loss_db(clipped, 3.5e9)[0, 1:], atol=1e-9)
             assert_allclose(sight[k], law.los_probability(single)[0], atol=1e-12)
 
     def test_environment_heights_enter_the_breakpoint(self):
@@ -148,28 +170,26 @@ class TestHeights:
             pl1 = near_db + 22 * log10(d3)
             pl2 = near_db + 40 * log10(d3) - 9 * log10(bp**2 + 2.5**2)
             expected = pl1 if d <= bp else pl2
-            actual = law.loss_db(single, f * 1e9)[0, 0]
-            assert actual == approx(expected, abs=1e-9)
+            assert_allclose(law.loss_db(single, f * 1e9)[0, 0], expected, atol=1e-9)
 
     def test_environment_heights_have_the_published_law_and_stay(self):
         n = 60_000
         d = 450.0
         rng = Streams(5).derive_rng("indoors")
         draw = Environment(UrbanMacro(), array([0, 1, 1, 7]), rng)
-        for height_m, steps in (
-            (13.5, [12]),
-            (16.5, [12, 15]),
-            (22.5, [12, 15, 18, 21]),
-            (40.5, [12, 15, 18, 21]),
-        ):
+        for height_m, steps in cases("""
+            13.5, [12]
+            16.5, [12, 15]
+            22.5, [12, 15, 18, 21]
+            40.5, [12, 15, 18, 21]
+        """):
             pairs = Pairs(full((n, 4), d), full((n, 4), d), full((n, 1), height_m), full(4, 25.0))
             result = draw(pairs, inside(n))
             h = min(height_m, 22.5)
             c = ((h - 13) / 10) ** 1.5 * 1.25 * (d / 100) ** 3 * exp(-d / 150)
-            assert (result == 1.0).mean() == approx(1 / (1 + c), abs=0.005)
+            assert_allclose((result == 1.0).mean(), 1 / (1 + c), atol=0.005)
             for step in steps:
-                expected = c / (1 + c) / len(steps)
-                assert (result == step).mean() == approx(expected, abs=0.005)
+                assert_allclose((result == step).mean(), c / (1 + c) / len(steps), atol=0.005)
             assert_array_equal(result[:, 1], result[:, 2])  # sectors of one site
             assert (result[:, 0] != result[:, 1]).mean() > 0.01
             assert_array_equal(result, draw(pairs, inside(n)))
@@ -181,8 +201,7 @@ class TestHeights:
                 pairs.ue_height_m,
                 full(1, 25.0),
             )
-            actual = alone(narrow, inside(n))[:, 0]
-            assert_array_equal(actual, result[:, 3])
+            assert_array_equal(alone(narrow, inside(n))[:, 0], result[:, 3])
         near = build_column(17.0, 22.5, distance_3d_m=20.0)
         single = Environment(UrbanMacro(), array([0]), rng)
         assert (single(near, inside(9)) == 1.0).all()
@@ -197,10 +216,10 @@ class TestBudget:
     def test_gain_is_that_of_a_slow_link_by_link_sum(self):
         values = world(count=60, indoor={"share": 0.6})
         budget = values.budget
-        place = values.position_m()
-        indoors = values.indoors()
+        place = values.locate_ues()
+        indoors = values.find_indoors()
         assert 0 < indoors.inside.sum() < 60
-        links = values.links()
+        links = values.compute_links()
         pairs = budget.compute_pairs(place, indoors)
         wall = budget.penetration(indoors)
         outdoor_los = budget.shadow.seen(place)
@@ -211,7 +230,7 @@ class TestBudget:
                 height_m = 1.5 + 3.0 * indoors.floor[u]
                 d2 = dist(place[u], budget.at_m[b])
                 d3 = hypot(d2, 25.0 - height_m)
-                assert links.distance_m[u, b] == approx(d3, abs=1e-9)
+                assert_allclose(links.distance_m[u, b], d3, atol=1e-9)
                 single = Pairs(
                     array([[d2]]),
                     array([[d3]]),
@@ -232,8 +251,7 @@ class TestBudget:
                 else:
                     shadow = outdoor
                 expected = shadow - UrbanMacro().loss_db(single, 3.5e9)[0, 0] - wall[u]
-                actual = 10 * log10(links.gain[u, b])
-                assert actual == approx(expected, abs=1e-6)
+                assert_allclose(10 * log10(links.gain[u, b]), expected, atol=1e-6)
         assert_allclose(links.rsrp_dbm, budget.rsrp_dbm(place, indoors))
 
     def test_sight_is_drawn_with_the_distance_out_of_doors(self):
@@ -241,9 +259,9 @@ class TestBudget:
         budget = world().budget
         deep = inside(4000, building=arange(4000), depth_m=25.0)
         pairs = budget.compute_pairs(place, deep)
-        assert_allclose(pairs.outdoor_m, np.maximum(pairs.distance_2d_m - 25.0, 0.0))
+        assert_allclose(pairs.outdoor_distance_m, maximum(pairs.distance_2d_m - 25.0, 0.0))
         seen = UrbanMacro().los_probability(pairs)
-        assert pairs.los.mean() == approx(seen.mean(), abs=0.03)
+        assert_allclose(pairs.los.mean(), seen.mean(), atol=0.03)
         assert pairs.los.mean() > budget.compute_pairs(place).los.mean()
 
 
@@ -251,12 +269,17 @@ class TestShadowing:
     AREA = Area(0.0, 0.0, 2000.0, 2000.0)
 
     @mark.parametrize(
-        "law, los_m, nlos_m, in_m, sites",
-        [("uma", 37, 50, 7, 12), ("umi", 10, 13, 7, 2), ("rma", 37, 120, 120, 30)],
+        "law, height_m, distances_m, stds_db, sites",
+        cases("""
+    "uma", 25.0, (37, 50, 7), (4, 6, 7), 12
+    "umi", 10.0, (10, 13, 7), (4, 7.82, 7), 2
+    "rma", 35.0, (37, 120, 120), (4, 8, 8), 30
+"""),
     )
-    def test_every_state_has_its_field_of_the_table(self, law, los_m, nlos_m, in_m, sites):
+    def test_every_state_has_its_field_of_the_table(
+        self, law, height_m, distances_m, stds_db, sites
+    ):
         city = {"kind": "open-field", "width_m": 2000.0, "height_m": 2000.0}
-        height_m = {"uma": 25.0, "umi": 10.0, "rma": 35.0}[law]
         stations = [
             {"name": f"b{k}", "position_m": [60.0 * k, 0.0], "height_m": height_m}
             for k in range(sites)
@@ -267,23 +290,19 @@ class TestShadowing:
 
         rng = default_rng(8)
         place = rng.uniform(150, 1850, (20_000, 2))
-        angle = rng.uniform(0, 2 * np.pi, 20_000)
-        step = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-        std_db = {"uma": (4, 6, 7), "umi": (4, 7.82, 7), "rma": (4, 8, 8)}[law]
+        angle = rng.uniform(0, 2 * pi, 20_000)
+        step = stack([cos(angle), sin(angle)], axis=1)
         fields = (shadow.seen, shadow.hidden, lambda place: shadow.inside(place, rows))
-        for field, distance_m, expected_db in zip(
-            fields, (los_m, nlos_m, in_m), std_db, strict=True
-        ):
+        for field, distance_m, expected_db in zip(fields, distances_m, stds_db, strict=True):
             position, near, far = (field(place + k * distance_m * step) for k in (0.0, 0.9, 1.1))
             assert position.shape == (20_000, sites)
-            assert position.std() == approx(expected_db, rel=0.06)
+            assert_allclose(position.std(), expected_db, rtol=0.06)
             near, far = (
                 (position * is_present).mean() / sqrt((position**2).mean() * (is_present**2).mean())
                 for is_present in (near, far)
             )
             assert far < exp(-1) < near
-        actual = abs(corrcoef(shadow.seen(place).ravel(), shadow.hidden(place).ravel())[0, 1])
-        assert actual < 0.1
+        assert abs(corrcoef(shadow.seen(place).ravel(), shadow.hidden(place).ravel())[0, 1]) < 0.1
 
     @mark.parametrize("expected", [0.0, 0.5])
     def test_sites_are_as_correlated_as_stated(self, expected):
@@ -297,12 +316,11 @@ class TestShadowing:
         ]
         for field in fields:
             value = field(place)
-            assert value.std() == approx(6.0, rel=0.03)
-            between = corrcoef(value.T)[~np.eye(12, dtype=bool)]
-            assert between.mean() == approx(expected, abs=0.03)
+            assert_allclose(value.std(), 6.0, rtol=0.03)
+            between = corrcoef(value.T)[~eye(12, dtype=bool)]
+            assert_allclose(between.mean(), expected, atol=0.03)
         los, nlos = (field(place) for field in fields)
-        actual = abs(np.mean([corrcoef(los[:, k], nlos[:, k])[0, 1] for k in range(12)]))
-        assert actual < 0.05
+        assert abs(mean([corrcoef(los[:, k], nlos[:, k])[0, 1] for k in range(12)])) < 0.05
 
 
 class TestDraws:
@@ -311,19 +329,18 @@ class TestDraws:
             arange(200_000), UrbanMacro(), Streams(2).derive_rng("ues.indoor")
         )
         inside = drawn.inside
-        assert inside.mean() == approx(0.8, abs=0.005)
+        assert_allclose(inside.mean(), 0.8, atol=0.005)
         # N uniform on 4..8, n uniform on 1..N: P(n) = sum over N >= n of 1 / (5 N)
         for floor in range(8):
             expected = sum(1 / (5 * n) for n in range(4, 9) if n > floor)
-            actual = (drawn.floor[inside] == floor).mean()
-            assert actual == approx(expected, abs=0.005)
-        assert drawn.depth_m[inside].mean() == approx(25 / 3, abs=0.05)
-        assert np.quantile(drawn.depth_m[inside], 0.75) == approx(
-            12.5, abs=0.15
+            assert_allclose((drawn.floor[inside] == floor).mean(), expected, atol=0.005)
+        assert_allclose(drawn.depth_m[inside].mean(), 25 / 3, atol=0.05)
+        assert_allclose(
+            quantile(drawn.depth_m[inside], 0.75), 12.5, atol=0.15
         )  # 1 - (1 - d / 25)^2
         assert not drawn.depth_m[~inside].any()
         assert not drawn.floor[~inside].any()
-        assert len(np.unique(drawn.building[inside])) == inside.sum()  # a building each
+        assert len(unique(drawn.building[inside])) == inside.sum()  # a building each
         few = IndoorShare().draw_indoors(
             array([5, 700]), UrbanMacro(), Streams(2).derive_rng("ues.indoor")
         )

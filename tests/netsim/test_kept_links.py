@@ -3,9 +3,10 @@ bits."""
 
 import json
 
-import numpy as np
+from numpy import arange, lexsort, ones
 from numpy.testing import assert_array_equal
 from pytest import mark
+from rows import read_yaml
 
 from netsim.radio import link_budget
 from netsim.radio.link_budget import Budget
@@ -13,13 +14,11 @@ from netsim.rng import Streams
 from netsim.world.build import build_world
 from netsim.world.setting import WorldSetting
 
-MOBILITY = {
-    "random-waypoint": {"kind": "random-waypoint", "pause_s": [0.0, 5.0], "speed_m_s": [5.0, 20.0]},
-    "gauss-markov": {"kind": "gauss-markov"},
-    "commuter": {"kind": "commuter"},
-    "static": {"kind": "static"},
-    "lingering": {"kind": "random-waypoint", "pause_s": [20.0, 400.0], "speed_m_s": [5.0, 20.0]},
-}
+MOBILITY = read_yaml("""
+    random-waypoint: {kind: random-waypoint, pause_s: [0.0, 5.0], speed_m_s: [5.0, 20.0]},
+    gauss-markov: {kind: gauss-markov}, commuter: {kind: commuter}, static: {kind: static},
+    lingering: {kind: random-waypoint, pause_s: [20.0, 400.0], speed_m_s: [5.0, 20.0]}
+""")
 
 
 def world(mobility="random-waypoint", n_ue=7, measurement_period_s=10.0, indoor=None, **radio):
@@ -57,13 +56,13 @@ def test_asked_tick_by_tick_or_once_in_a_while_is_the_same(mobility, indoor):
     plain = world(mobility, indoor=indoor)
     for t in range(1, 200):
         eager.env.run(until=float(t))
-        ahead = eager.links()
+        ahead = eager.compute_links()
         if t % 13 == 0:
             plain.env.run(until=float(t))
-            same(ahead, plain.links())
-            assert_array_equal(eager.position_m(), plain.position_m())
+            same(ahead, plain.compute_links())
+            assert_array_equal(eager.locate_ues(), plain.locate_ues())
     first, second = (
-        o.select(np.lexsort((o.time_s, o.ue)))
+        o.select(lexsort((o.time_s, o.ue)))
         for o in (eager.drain_observations(), plain.drain_observations())
     )
     assert_array_equal(first.rsrp_dbm, second.rsrp_dbm)
@@ -74,11 +73,11 @@ def test_asked_tick_by_tick_or_once_in_a_while_is_the_same(mobility, indoor):
 def test_a_caller_out_of_step_with_the_ticks_gets_the_same(step_s):
     eager = world(measurement_period_s=0.7)
     plain = world(measurement_period_s=0.7)
-    for t in np.arange(step_s, 40.0, step_s):
+    for t in arange(step_s, 40.0, step_s):
         eager.env.run(until=float(t))
-        result = eager.links()
+        result = eager.compute_links()
     plain.env.run(until=float(t))
-    same(result, plain.links())
+    same(result, plain.compute_links())
 
 
 @mark.parametrize("indoor", [None, {"share": 0.8, "floors": [8, 8]}])
@@ -88,12 +87,12 @@ def test_links_of_ues_that_rest_are_kept(indoor):
     first = None
     for t in range(1, 90):
         eager.env.run(until=float(t))
-        result = eager.links()
+        result = eager.compute_links()
         if t % 29 == 0:
             plain.env.run(until=float(t)), setattr(plain._kept, "_known", None)
-            same(result, plain.links())
+            same(result, plain.compute_links())
             if first is None:
-                rows = np.ones(6000, bool)
+                rows = ones(6000, bool)
             else:
                 rows = (result.gain != first).any(axis=1)
             kept += int((~rows).sum())
@@ -103,13 +102,13 @@ def test_links_of_ues_that_rest_are_kept(indoor):
 
 @mark.parametrize("indoor", [None, {"share": 0.5}])
 @mark.parametrize(
-    "radio", [{}, {"path_loss": {"kind": "log-distance"}, "line_of_sight": {"kind": "never"}}]
+    "radio", [{}, read_yaml("path_loss: {kind: log-distance}, line_of_sight: {kind: never}")]
 )
 def test_blocks_of_pairs_change_no_bit(monkeypatch, indoor, radio):
     n_ue = 7
     pairs = []
     whole = world(n_ue=n_ue, indoor=indoor, **radio)
-    place_m = whole.position_m()
+    place_m = whole.locate_ues()
     inside = whole.find_state_indoors(whole.state)
     links = whole.budget.compute_links(0.0, place_m, inside)
     rsrp = whole.budget.rsrp_dbm(place_m, inside)

@@ -4,9 +4,10 @@ folders."""
 from pathlib import Path
 
 import numpy as np
-import pytest
 from noticed import doubts as doubts_in
 from noticed import lines
+from numpy.testing import assert_allclose
+from pytest import approx, mark
 from refused import catch_line
 from tabled import cases
 
@@ -46,7 +47,7 @@ def walk(n, step_deg=0.000126):
     return [f"{52.5 + step_deg * k:.6f},13.4" for k in range(n)]
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("times", "n_elsewhere"),
     [
         (
@@ -90,7 +91,7 @@ DATES = {
 }
 
 
-@pytest.mark.parametrize("head", DATES)
+@mark.parametrize("head", DATES)
 def test_dates_alone_are_refused_and_both_columns_are_read_together(tmp_path, head):
     path = write(tmp_path / "t.csv", f"{head},LATITUDE,LONGITUDE", write_at_noon(*DATES[head]))
     date, time = head.split(",")
@@ -122,9 +123,7 @@ def test_dates_alone_are_refused_and_both_columns_are_read_together(tmp_path, he
     assert " ignored none " in " ".join(inspect_trace(path, **both).split())
 
 
-@pytest.mark.parametrize(
-    "day", ["2024-03-{:02} 00:00:00", "2024-03-{:02}T00:00Z", "202403{:02}000000"]
-)
+@mark.parametrize("day", ["2024-03-{:02} 00:00:00", "2024-03-{:02}T00:00Z", "202403{:02}000000"])
 def test_dates_that_are_written_as_midnights_are_doubtful(tmp_path, day):
     path = write(tmp_path / "t.csv", "time_s,TIME,lat,lon", write_at_noon(day, "12:{:02}:00"))
     (doubt,) = collect_doubts(path, timezone="Europe/Berlin")
@@ -146,7 +145,7 @@ def test_dates_that_are_written_as_midnights_are_doubtful(tmp_path, day):
     assert collect_doubts(write(tmp_path / "t.csv", "time_s,k,lat,lon", hourly)) == []
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     "wrong",
     [
         [f"1970-01-01T00:00:{k:02}Z" for k in range(5)],  # a clock that was never set
@@ -208,7 +207,7 @@ SIDES = {
 }
 
 
-@pytest.mark.parametrize("case", SIDES)
+@mark.parametrize("case", SIDES)
 def test_columns_of_north_and_west_are_signs(tmp_path, case):
     head, lat, lon = SIDES[case]
     rows = [
@@ -234,7 +233,7 @@ def test_columns_of_north_and_west_are_signs(tmp_path, case):
     assert " ignored none " in " ".join(inspect_trace(path, columns).split())
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("lat", "side", "lon", "lon_side", "message"),
     cases(
         r"""
@@ -269,11 +268,11 @@ def test_sides_hold_for_base_stations_and_homes(tmp_path):
     sites.write_text(text)
     layout = CellFile(file=str(sites))
     (station,) = layout.stations(Area(-1e3, -1e3, 1e3, 1e3), (42.36, -71.06))
-    np.testing.assert_allclose(station.position_m, (0.0, 0.0), atol=NEAR_M)
+    assert_allclose(station.position_m, (0.0, 0.0), atol=NEAR_M)
     assert not [*layout.notices(Built(("a",), None))]
     (tmp_path / "homes.csv").write_text(text.replace("name", "user"))
     home_m = read_directory(str(tmp_path / "homes.csv"), (42.36, -71.06)).home_m
-    np.testing.assert_allclose(home_m, [[0.0, 0.0]], atol=NEAR_M)
+    assert_allclose(home_m, [[0.0, 0.0]], atol=NEAR_M)
 
 
 def plt_rows(n):
@@ -291,7 +290,7 @@ HEAD = [
 ]
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     "head", [[], HEAD, HEAD[:3], ["OziExplorer Track Point File Version 2.1", "WGS84"]]
 )
 def test_every_row_of_a_plt_is_read_whatever_stands_above(tmp_path, head):
@@ -299,10 +298,10 @@ def test_every_row_of_a_plt_is_read_whatever_stands_above(tmp_path, head):
     table = read_trace_table(tmp_path / "t.plt")
     assert len(table) == 20
     assert table.fixes.line[0] == 1 + len(head)
-    np.testing.assert_allclose(table.fixes.place[:, 0], 39.9 + np.arange(20) / 1e4)
+    assert_allclose(table.fixes.place[:, 0], 39.9 + np.arange(20) / 1e4)
 
 
-@pytest.mark.parametrize("datum", ["European 1950", "NAD27", "", "Beijing 1954"])
+@mark.parametrize("datum", ["European 1950", "NAD27", "", "Beijing 1954"])
 def test_a_plt_on_another_datum_is_refused(tmp_path, datum):
     (tmp_path / "t.plt").write_text("\n".join([HEAD[0], datum, *HEAD[2:], *plt_rows(2)]))
     assert f"line 2: {datum!r} is not the datum WGS 84; convert" in catch_line(
@@ -353,7 +352,7 @@ UNITS = cases(
 )
 
 
-@pytest.mark.parametrize(("ours", "header", "unit"), UNITS)
+@mark.parametrize(("ours", "header", "unit"), UNITS)
 def test_a_unit_in_a_header_is_not_taken_for_another(ours, header, unit):
     assert find_other_unit(ours, header) == unit
 
@@ -384,7 +383,7 @@ def test_readers_refuse_other_units(tmp_path):
     assert "column 'z_ft': is in ft, but z_m is not" in message
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("head", "row", "message"),
     cases(
         r"""
@@ -403,7 +402,7 @@ def test_whole_numbers_for_degrees_are_called_what_they_may_be(tmp_path, head, r
     )
 
 
-@pytest.mark.parametrize(("lat_deg", "lon_deg"), [(52.5, 13.4), (40.7, -74.0), (51.5, -0.1)])
+@mark.parametrize(("lat_deg", "lon_deg"), [(52.5, 13.4), (40.7, -74.0), (51.5, -0.1)])
 def test_web_mercator_as_metres_is_doubtful_until_it_is_named(tmp_path, lat_deg, lon_deg):
     x_m = 6_378_137 * np.radians(lon_deg)
     y_m = 6_378_137 * np.arctanh(np.sin(np.radians(lat_deg)))
@@ -413,9 +412,7 @@ def test_web_mercator_as_metres_is_doubtful_until_it_is_named(tmp_path, lat_deg,
     assert "x and y are far from 0, 0: metres of Web Mercator (EPSG:3857) are too long" in doubt
     assert collect_doubts(path, crs="local") == collect_doubts(path, crs="EPSG:3857") == []
     right_m = 190 * np.cos(np.radians(lat_deg))
-    assert np.ptp(read_trace(path, crs="EPSG:3857").position_m[:, 0]) == pytest.approx(
-        right_m, rel=0.005
-    )
+    assert np.ptp(read_trace(path, crs="EPSG:3857").position_m[:, 0]) == approx(right_m, rel=0.005)
 
 
 PARTS = {
@@ -429,7 +426,7 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("part", PARTS)
+@mark.parametrize("part", PARTS)
 def test_parts_of_times_and_places_that_are_not_read_are_doubtful(tmp_path, part):
     head, row = PARTS[part]
     path = write(tmp_path / "t.csv", head, [row.format(k) for k in range(9)])
@@ -438,7 +435,7 @@ def test_parts_of_times_and_places_that_are_not_read_are_doubtful(tmp_path, part
     assert part in doubt
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("head", "row"),
     [
         (
@@ -462,7 +459,7 @@ def test_columns_that_repeat_what_is_read_are_not_doubtful(tmp_path, head, row):
     )
 
 
-@pytest.mark.parametrize("place", ["0.9165,0.2337", "-0.41,2.64", "0,0"])
+@mark.parametrize("place", ["0.9165,0.2337", "-0.41,2.64", "0,0"])
 def test_radians_and_places_without_a_fix_are_doubtful(tmp_path, place):
     (doubt,) = collect_doubts(
         write(tmp_path / "t.csv", "time_s,lat,lon", [f"{T0 + k},{place}" for k in range(9)])
@@ -550,7 +547,7 @@ def test_the_box_without_the_rows_at_zero_holds_all_others(tmp_path):
         doubt for doubt in doubts_in(read_trace(path).notices) if "as receivers write" in doubt
     )
     corners = [float(corner) for corner in box.partition("--area-deg ")[2].split()[0].split(",")]
-    np.testing.assert_allclose(corners, [48.0999, 11.4999, 48.3001, 11.8001], atol=1e-9)
+    assert_allclose(corners, [48.0999, 11.4999, 48.3001, 11.8001], atol=1e-9)
     kept = read_trace(path, area_deg=tuple(corners))
     assert kept.counts["rows_used"] == 3
     assert kept.counts["outside_area"] == 1

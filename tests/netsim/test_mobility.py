@@ -6,8 +6,9 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
-import pytest
 import shapely
+from numpy.testing import assert_allclose, assert_equal
+from pytest import approx, mark
 from scipy.stats import ks_2samp
 
 from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
@@ -15,7 +16,7 @@ from netsim.city.buildings import Buildings
 from netsim.city.plain import Generated, GridCity
 from netsim.clock import DAY_S, Clock
 from netsim.geometry import Area
-from netsim.mobility.base import Ground, Mobility, draw_column
+from netsim.mobility.base import Ground, Mobility, draw_column_index
 from netsim.mobility.commuter import Commuter
 from netsim.mobility.gauss_markov import GaussMarkov, _trace_path
 from netsim.mobility.legs import Manhattan, RandomWaypoint, _draw_heading, compute_mean_distance_m
@@ -56,7 +57,7 @@ def speeds_m_s(leg):
 
 
 class TestRandomWaypoint:
-    @pytest.mark.parametrize("played_s", [0.0, 150.0])
+    @mark.parametrize("played_s", [0.0, 150.0])
     def test_a_stationary_start_has_the_distribution_of_a_long_time(self, played_s):
         place = ground(area=Area(0.0, 0.0, 500.0, 300.0))
         part = RandomWaypoint(initial="stationary")
@@ -64,7 +65,7 @@ class TestRandomWaypoint:
         soon, _ = run(part, np.arange(2000, 4000), [0.0, played_s], place)
         walks = late.arrive_s > 20_000.0
         walks_soon = soon.arrive_s > played_s
-        assert walks.mean() == pytest.approx(walks_soon.mean(), abs=0.04)
+        assert walks.mean() == approx(walks_soon.mean(), abs=0.04)
 
         def list_figures(state, now_s):
             walks = state.arrive_s > now_s
@@ -85,17 +86,15 @@ class TestRandomWaypoint:
         speed_m_s = np.zeros(20_000)
         speed_m_s[walks] = speeds_m_s(state.select(np.flatnonzero(walks)))
         way_m = 0.521405 * 500.0
-        assert speed_m_s.mean() == pytest.approx(
-            way_m / (way_m * np.log(2.0) / 0.8 + 30.0), rel=0.01
-        )
+        assert speed_m_s.mean() == approx(way_m / (way_m * np.log(2.0) / 0.8 + 30.0), rel=0.01)
 
     def test_mean_distance_of_two_points(self):
-        assert compute_mean_distance_m(1.0, 1.0) == pytest.approx(
+        assert compute_mean_distance_m(1.0, 1.0) == approx(
             (2 + np.sqrt(2) + 5 * np.arcsinh(1.0)) / 15
         )
-        assert compute_mean_distance_m(3.0, 1e-3) == pytest.approx(1.0, rel=1e-4)
+        assert compute_mean_distance_m(3.0, 1e-3) == approx(1.0, rel=1e-4)
         a, b = np.random.default_rng(0).uniform(size=(2, 100_000, 2)) * [7.0, 2.0]
-        assert compute_mean_distance_m(2.0, 7.0) == pytest.approx(
+        assert compute_mean_distance_m(2.0, 7.0) == approx(
             np.linalg.norm(b - a, axis=1).mean(), rel=0.01
         )
 
@@ -110,8 +109,8 @@ class TestCommuter:
             work = np.linalg.norm(fixes.position_m - WORK, axis=1) < 60
             result.append((len(fixes), home.mean(), work.mean()))
         count, home, work = np.mean(result, axis=0)
-        assert count == pytest.approx(35_615, rel=0.03)
-        assert (home, work) == pytest.approx((0.49, 0.21), abs=0.02)
+        assert count == approx(35_615, rel=0.03)
+        assert (home, work) == approx((0.49, 0.21), abs=0.02)
 
     def test_windows_partition_the_fixes(self):
         end_s = 4.3 * DAY_S
@@ -142,8 +141,8 @@ class TestCommuter:
         morning = (hour > 9) & (hour < 11)  # on a Saturday everybody who takes fixes is at home
         count = np.bincount(fixes.ue[morning])
         count = count[count > 0]
-        assert count.mean() == pytest.approx(50.0, rel=0.02)
-        assert count.var() == pytest.approx(50.0, rel=0.12)
+        assert count.mean() == approx(50.0, rel=0.02)
+        assert count.var() == approx(50.0, rel=0.12)
 
 
 def build_ground(city, seed=0):
@@ -167,7 +166,7 @@ EVERY = [
 ]
 
 
-@pytest.mark.parametrize(("part", "place", "end_s"), EVERY, ids=lambda x: getattr(x, "kind", None))
+@mark.parametrize(("part", "place", "end_s"), EVERY, ids=lambda x: getattr(x, "kind", None))
 class TestEveryModel:
     def test_nobody_is_ever_indoors_or_outside(self, part, place, end_s):
         place = place()
@@ -181,14 +180,14 @@ class TestEveryModel:
         cuts_s = np.sort(np.random.default_rng(1).uniform(0, end_s, 150))
         once, _ = run(part, np.arange(20), [0.0, end_s], place())
         often, _ = run(part, np.arange(20), [0.0, *cuts_s, end_s], place())
-        np.testing.assert_allclose(once.position_m, often.position_m, rtol=0, atol=1e-9)
+        assert_allclose(once.position_m, often.position_m, rtol=0, atol=1e-9)
 
     def test_a_saved_state_goes_on_to_the_last_bit(self, part, place, end_s, tmp_path):
         state, _ = run(part, np.arange(8), [0.0, 777.7], place())
         save_tree(tmp_path / "state.npz", to_tree(state))
         again = from_tree(load_tree(tmp_path / "state.npz"), part.start(np.arange(8), place()))
         ends = [part.advance(s, 777.7, 2345.6, place())[0] for s in (state, again)]
-        np.testing.assert_equal(to_tree(ends[0]), to_tree(ends[1]))
+        assert_equal(to_tree(ends[0]), to_tree(ends[1]))
 
     def test_adding_a_ue_moves_nobody(self, part, place, end_s):
         stops_s = np.linspace(0, end_s, 6)
@@ -210,7 +209,7 @@ class TestEveryModel:
         start = part.start(np.arange(5), place())
         before = deepcopy(start)
         part.advance(start, 0.0, end_s / 5, place())
-        np.testing.assert_equal(to_tree(start), to_tree(before))
+        assert_equal(to_tree(start), to_tree(before))
 
     def test_nobody_moves_before_wake(self, part, place, end_s):
         place = place()
@@ -258,10 +257,10 @@ class TestGaussMarkov:
             state, _ = part.advance(state, 10.0 * k, 10.0 * (k + 1), place)
         for values, mean, std in ((speeds, 1.2, 0.3), (angles, 0.0, 0.5)):
             for early in (values[:3], values[-3:]):  # stationary from the start
-                assert np.mean(early) == pytest.approx(mean, abs=0.02)
-                assert np.std(early) == pytest.approx(std, rel=0.02)
+                assert np.mean(early) == approx(mean, abs=0.02)
+                assert np.std(early) == approx(std, rel=0.02)
             lagged = np.corrcoef(np.ravel(values[:-1]), np.ravel(values[1:]))[0, 1]
-            assert lagged == pytest.approx(0.6, abs=0.01)
+            assert lagged == approx(0.6, abs=0.01)
 
     def test_walls_mirror(self):
         part = GaussMarkov(memory=1.0, speed_std_m_s=0.0, direction_std_rad=0.0, speed_m_s=1.0)
@@ -273,11 +272,11 @@ class TestGaussMarkov:
             np.array([[50.0, 50.0]]), np.array([30.0]), angle, place
         )
         assert sign.tolist() == [-1]
-        np.testing.assert_allclose(np.cos(sign * angle + turn_rad), -np.cos(angle), atol=1e-12)
-        np.testing.assert_allclose(np.sin(sign * angle + turn_rad), np.sin(angle), atol=1e-12)
-        np.testing.assert_allclose(knot_m[0, 1], [59.99, 50 + 9.99 * np.tan(0.3)], atol=1e-9)
+        assert_allclose(np.cos(sign * angle + turn_rad), -np.cos(angle), atol=1e-12)
+        assert_allclose(np.sin(sign * angle + turn_rad), np.sin(angle), atol=1e-12)
+        assert_allclose(knot_m[0, 1], [59.99, 50 + 9.99 * np.tan(0.3)], atol=1e-9)
         mirrored = [2 * 59.99 - (50 + 30 * np.cos(0.3)), 50 + 30 * np.sin(0.3)]
-        np.testing.assert_allclose(knot_m[0, -1], mirrored, atol=1e-9)
+        assert_allclose(knot_m[0, -1], mirrored, atol=1e-9)
         state, _ = run(part, np.arange(40), [0.0, 5000.0], place)
         west = part.start(np.arange(40), place).position_m[:, 0] < 65
         assert ((state.position_m[:, 0] < 65) == west).all()  # nobody passes through
@@ -296,7 +295,7 @@ class TestManhattan:
             turns.append((after.heading - state.heading)[turned] % 4)
             state = after
         share = np.bincount(np.concatenate(turns), minlength=4) / sum(map(len, turns))
-        np.testing.assert_allclose(share, [0.5, 0.25, 0.0, 0.25], atol=0.01)
+        assert_allclose(share, [0.5, 0.25, 0.0, 0.25], atol=0.01)
 
     def test_at_the_border_the_rest_is_scaled(self):
         streets = (np.arange(3) * 10.0, np.arange(3) * 10.0)
@@ -330,5 +329,5 @@ class TestManhattan:
 def test_columns_are_drawn_in_proportion_to_weights_and_never_one_of_weight_zero():
     weight = np.array([0.0, 1.0, 0.0, 3.0, 0.0])
     unit = np.array([0.0, 0.1, 0.2499, 0.25, 0.9999])
-    assert draw_column(unit, np.tile(weight, (5, 1))).tolist() == [1, 1, 1, 3, 3]
-    assert draw_column(unit, np.zeros((5, 5))).tolist() == [-1] * 5
+    assert draw_column_index(unit, np.tile(weight, (5, 1))).tolist() == [1, 1, 1, 3, 3]
+    assert draw_column_index(unit, np.zeros((5, 5))).tolist() == [-1] * 5

@@ -6,7 +6,9 @@ from dataclasses import replace
 from datetime import date
 
 import numpy as np
-import pytest
+from numpy.testing import assert_array_equal
+from pytest import approx, mark
+from rows import read_yaml
 from tabled import cases
 
 from fl.data.hold_out import Sessions
@@ -31,41 +33,39 @@ STEPS = [0.001, 0.01, 0.1, 0.16, 0.3, 1 / 3, 0.6, 0.7, 1.0, 1.1, 60.0, 86_400.0]
 BOX = Area(0.0, 0.0, 600.0, 500.0)
 
 
-@pytest.mark.parametrize("step_s", STEPS)
+@mark.parametrize("step_s", STEPS)
 def test_a_product_is_its_own_multiple(step_s):
     """Up to 2^40 steps; a millisecond later, or a hundredth of a step, is another."""
     rng = np.random.default_rng(0)
     many = np.concatenate([np.arange(3000), np.floor(2.0 ** rng.uniform(11, 40, 3000))]).astype(int)
     for k in many.tolist():
-        assert (
-            find_last_multiple(k * step_s, step_s) == find_first_multiple(k * step_s, step_s) == k
-        )
+        product_s = k * step_s
+        assert find_last_multiple(product_s, step_s) == find_first_multiple(product_s, step_s) == k
         assert find_last_multiple((k + 0.99) * step_s, step_s) == k
         assert find_first_multiple((k + 0.01) * step_s, step_s) == k + 1
 
 
-@pytest.mark.parametrize("step_s", STEPS)
+@mark.parametrize("step_s", STEPS)
 def test_every_tick_is_later_than_the_last_by_one_tick(step_s):
     for start in (0, 2**10, 2**24, 2**30):
         now_s = start * step_s
         for k in range(start + 1, start + 2000):
             then_s = find_tick_after(now_s, step_s)
-            assert now_s < then_s == pytest.approx(k * step_s, rel=1e-15)
+            assert now_s < then_s == approx(k * step_s, rel=1e-15)
             now_s = then_s
 
 
 def build_tenth_world(**ues):
-    document = {
-        "duration_s": 30.0,
-        "tick_s": 0.1,
-        "city": {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
-        "base_stations": [{"name": "a", "position_m": [100.0, 100.0]}],
-        "ues": {"count": 2, "mobility": {"kind": "random-waypoint"}, **ues},
-    }
+    document = read_yaml(
+        "duration_s: 30.0, tick_s: 0.1, ues: {count: 2, mobility: {kind: random-waypoint}}, "
+        "city: {kind: open-field, width_m: 600.0, height_m: 500.0}, "
+        "base_stations: [{name: a, position_m: [100.0, 100.0]}]"
+    )
+    document["ues"] |= ues
     return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(3), 10.0)
 
 
-@pytest.mark.parametrize("every_s", [0.1, 0.3, 0.7, 1.0])
+@mark.parametrize("every_s", [0.1, 0.3, 0.7, 1.0])
 def test_a_world_of_tenths_of_seconds_comes_to_its_end(every_s):
     world = build_tenth_world(measurement_period_s=every_s)
     moves = []
@@ -84,12 +84,8 @@ def test_a_world_of_tenths_of_seconds_comes_to_its_end(every_s):
 def hands_over(t0_s, t1_s, span_s):
     rule = Handover(time_to_trigger_s=span_s)
     state = Handover.start(1, 2)
-    for time_s, rsrp_dbm in (
-        (t0_s, [-80.0, -90.0]),
-        (t0_s, [-80.0, -70.0]),
-        (t1_s, [-80.0, -70.0]),
-    ):
-        state, moved = rule.step(state, np.array([rsrp_dbm]), time_s)
+    for time_s, second_dbm in ((t0_s, -90.0), (t0_s, -70.0), (t1_s, -70.0)):
+        state, moved = rule.step(state, np.array([[-80.0, second_dbm]]), time_s)
     return bool(moved[0])
 
 
@@ -122,7 +118,7 @@ def begins_session(t0_s, t1_s, span_s):
         ue, np.zeros((2, 2)), time_s
     )
     _, session = Sessions.empty(1).add_measurements(ue, time_s, span_s)
-    np.testing.assert_array_equal(session, whole)
+    assert_array_equal(session, whole)
     return bool(session[1])
 
 
@@ -151,8 +147,8 @@ AT_ONCE = (hands_over, answers)
 LATER = (is_forgotten, closes, begins_session, begins_trip, begins_stay, leaves)
 
 
-@pytest.mark.parametrize("passed", AT_ONCE + LATER)
-@pytest.mark.parametrize(
+@mark.parametrize("passed", AT_ONCE + LATER)
+@mark.parametrize(
     ("tick_s", "n"),
     cases(
         r"""
@@ -180,17 +176,16 @@ def test_n_ticks_last_n_ticks_whenever_they_begin(passed, tick_s, n):
             assert not passed(t0_s, t1_s, span_s * (1 + 1e-3))
 
 
-@pytest.mark.parametrize("round_s", [0.1, 0.3, 0.7, 1.1, 86_400 / 7])
+@mark.parametrize("round_s", [0.1, 0.3, 0.7, 1.1, 86_400 / 7])
 def test_rounds_of_a_clock_end_where_they_should(round_s):
     clock = Clock(date(2026, 1, 5))
-    n = np.arange(1, 1000)
-    assert [clock.count_rounds(round(k * round_s, 6), round_s) for k in n.tolist()] == n.tolist()
-    assert (
-        clock.find_rounds(np.array(clock.ends_s(len(n), round_s)), round_s).tolist() == n.tolist()
-    )
+    numbers = list(range(1, 1000))
+    assert [clock.count_rounds(round(k * round_s, 6), round_s) for k in numbers] == numbers
+    ends_s = np.array(clock.compute_round_ends_s(len(numbers), round_s))
+    assert clock.find_rounds(ends_s, round_s).tolist() == numbers
 
 
-@pytest.mark.parametrize("step_s", [0.1, 0.3, 0.7])
+@mark.parametrize("step_s", [0.1, 0.3, 0.7])
 def test_steps_begin_with_their_tick(step_s):
     part = GaussMarkov(step_s=step_s)
     ground = Ground(BOX, Clock(date(2026, 1, 5)), Streams(1))

@@ -1,12 +1,12 @@
 """Errors of reported positions: their law, whose they are, and that nothing but reports has
 them."""
 
-import json
-
 import numpy as np
-import pytest
 from noticed import lines
+from numpy.testing import assert_array_equal
+from pytest import approx, raises
 from refused import catch_line
+from rows import read_yaml
 
 from netsim.errors import BadInput
 from netsim.mobility.replay import Replay
@@ -30,9 +30,9 @@ def test_errors_are_isotropic_and_belong_to_a_fix(tiny):
     error_m = world.draw_reported_m(ue, time_s, at_m) - at_m
     assert np.abs(np.cov(error_m.T) / 49.0 - np.eye(2)).max() < 0.05
     assert np.abs(error_m.mean(axis=0)).max() < 0.2
-    assert np.mean(np.hypot(*error_m.T) <= 1.51 * 7.0) == pytest.approx(0.68, abs=0.01)
+    assert np.mean(np.hypot(*error_m.T) <= 1.51 * 7.0) == approx(0.68, abs=0.01)
     again_m = world.draw_reported_m(ue[:9], time_s[9:18], at_m[:9])
-    np.testing.assert_array_equal(again_m - at_m[:9], error_m[9:18])
+    assert_array_equal(again_m - at_m[:9], error_m[9:18])
     assert not np.isin(world.draw_reported_m(ue + 1, time_s, at_m), at_m + error_m).any()
 
 
@@ -52,54 +52,38 @@ def test_recorded_errors_are_those_of_their_rows(tiny, tmp_path):
     names = [trace.users[u] for u in trace.user]
     std_m = trace.look_up_error_m(trace.user, trace.time_s)
     for name, time_s, std in zip(names, trace.time_s, std_m, strict=True):
-        assert std == pytest.approx(expected[name, time_s] / np.sqrt(-2 * np.log(0.32)))
-    changes = {
-        "world.ues": {"mobility": replay, "position_error_m": "recorded"},
-        "world.city": {"kind": "open-field"},
-    }
+        assert std == approx(expected[name, time_s] / np.sqrt(-2 * np.log(0.32)))
+    ues = {"mobility": replay, "position_error_m": "recorded"}
+    changes = {"world.ues": ues, "world.city": {"kind": "open-field"}}
     world = build_error_world(tiny, changes)
-    moved_m = np.hypot(
-        *(world.draw_reported_m(trace.user, trace.time_s, trace.position_m) - trace.position_m).T
-    )
-    assert moved_m[(std_m == 0)].tolist() == [0.0]
+    reported_m = world.draw_reported_m(trace.user, trace.time_s, trace.position_m)
+    moved_m = np.hypot(*(reported_m - trace.position_m).T)
+    assert moved_m[std_m == 0].tolist() == [0.0]
     assert moved_m[std_m > 1000] > 100
-    with pytest.raises(BadInput, match="no trace with rows of accuracy_m"):
+    with raises(BadInput, match="no trace with rows of accuracy_m"):
         build_error_world(tiny, changes | {"world.ues.mobility.resample_s": 30.0})
 
 
 def test_only_reports_have_errors(tiny, tmp_path):
     """True centroids, tracks and links are those without; the map is not."""
-    for name, error_m in {"exact": 0.0, "off": 40.0}.items():
-        run(tiny({"world.ues.position_error_m": error_m}), tmp_path / name)
-    tables = {
-        name: {t: read_record_table(tmp_path / name, t) for t in ("updates", "tracks", "links")}
-        for name in ("exact", "off")
-    }
-    for table, column in (
-        ("updates", "x_m"),
-        ("tracks", "x_m"),
-        ("links", "x_m"),
-        ("updates", "samples"),
-    ):
-        np.testing.assert_array_equal(tables["exact"][table][column], tables["off"][table][column])
-    rmse = [
-        json.loads((tmp_path / name / "summary.json").read_text())["utility.rmse_db"]
-        for name in ("exact", "off")
-    ]
-    assert rmse[0] != rmse[1]
+    exact = run(tiny({"world.ues.position_error_m": 0.0}), tmp_path / "exact")
+    off = run(tiny({"world.ues.position_error_m": 40.0}), tmp_path / "off")
+    for name in ("updates", "tracks", "links"):
+        expected = read_record_table(tmp_path / "exact", name)
+        table = read_record_table(tmp_path / "off", name)
+        assert_array_equal(table["x_m"], expected["x_m"])
+        if name == "updates":
+            assert_array_equal(table["samples"], expected["samples"])
+    assert exact["utility.rmse_db"] != off["utility.rmse_db"]
 
 
 def test_errors_without_reports_are_refused(tiny):
-    radio = {"learning": None, "world.radio.measurement_noise_db": 0}
-    assert "no UE reports where it is" in catch_line(
-        tiny, radio | {"world.ues.position_error_m": 5.0}
+    radio = read_yaml(
+        "learning: null, world.radio.measurement_noise_db: 0, world.ues.position_error_m: 5.0"
     )
-    density = {"kind": "density", "grid": [4, 4], "bandwidth_m": 50}
-    changes = {
-        "learning.data": {"kind": "positions"},
-        "learning.learner": density,
-        "learning.attacks": [],
-    }
-    assert "data of kind positions has none" in catch_line(
-        tiny, changes | {"world.ues.position_error_m": 5.0}
+    assert "no UE reports where it is" in catch_line(tiny, radio)
+    density = read_yaml(
+        "learning.data: {kind: positions}, world.ues.position_error_m: 5.0, learning.attacks: [], "
+        "learning.learner: {kind: density, grid: [4, 4], bandwidth_m: 50}"
     )
+    assert "data of kind positions has none" in catch_line(tiny, density)

@@ -7,9 +7,11 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
-import pytest
 import shapely
+from numpy.testing import assert_equal
+from pytest import approx, mark, raises
 from scipy.integrate import quad
+from tabled import cases
 
 from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.city.buildings import Buildings
@@ -27,7 +29,7 @@ from netsim.mobility.people import (
     draw_known_place,
     draw_new_place,
     draw_rooms,
-    draw_weighted,
+    draw_weighted_index,
     sample_stay_s,
 )
 from netsim.mobility.resident import Resident
@@ -45,10 +47,12 @@ def town(blocks=7, count=200):
     """Streets every 150 m, and rectangular buildings in the blocks between."""
     draw = np.random.default_rng(5)
     at_m = 150.0 * np.arange(blocks + 1)
-    across = [np.column_stack([np.full(blocks + 1, x), at_m]) for x in at_m]
-    line = [*across, *(a[:, ::-1] for a in across)]
-    path = Paths.from_vertices(np.concatenate(line), np.full(len(line), blocks + 1))
-    graph = assemble_streets(StreetLines.from_two_way_paths(path, np.full(len(line), 3))).graph
+    across_m = np.stack(np.meshgrid(at_m, at_m, indexing="ij"), axis=-1).reshape(-1, 2)
+    vertex_m = np.concatenate([across_m, across_m[:, ::-1]])
+    n_lines = 2 * (blocks + 1)
+    path = Paths.from_vertices(vertex_m, np.full(n_lines, blocks + 1))
+    streets = StreetLines.from_two_way_paths(path, np.full(n_lines, 3))
+    graph = assemble_streets(streets).graph
     low_m = 150.0 * draw.integers(0, blocks, (count, 2)) + draw.uniform(10, 120, (count, 2))
     side_m = draw.uniform(8, 20, (count, 2))
     floors = draw.integers(1, 8, count)
@@ -60,16 +64,15 @@ def town(blocks=7, count=200):
 def select_premises(premises, row):
     """Premises by index."""
     access = Access(*(column[:, row] for column in vars(premises.access).values()))
-    source = (getattr(premises, name)[row] for name in ("building", "door_m"))
-    return Premises(*source, access, premises.floors[row], premises.floor_area_m2[row])
+    columns = {name: column[row] for name, column in vars(premises).items() if name != "access"}
+    return Premises(**columns, access=access)
 
 
 def ground(seed=0, **size):
     buildings, graph, premises = town(**size)
     area = Area.from_points(graph.node_m)
-    return Ground(
-        area, Clock(date(2026, 1, 5)), Streams(seed), buildings, graph=graph, premises=premises
-    )
+    clock = Clock(date(2026, 1, 5))
+    return Ground(area, clock, Streams(seed), buildings, graph=graph, premises=premises)
 
 
 def play(part, ue, stops_s, place):
@@ -105,30 +108,34 @@ class TestTimetable:
     def check_period(self, hour, late_h, period, end_h):
         clock = Clock(date(2026, 1, 5))
         time_s = np.array([hour * HOUR_S])
-        result, end_s = self.PEOPLE.find_period(np.array([0]), time_s, clock, late_h, self.ON)
-        assert result[0] == period
-        assert end_s[0] / HOUR_S == pytest.approx(end_h)
+        result, end_s = self.PEOPLE.find_period_and_end_s(
+            np.array([0]), time_s, clock, late_h, self.ON
+        )
+        assert result[0] == {"night": NIGHT, "free": FREE, "work": WORK}[period]
+        assert end_s[0] / HOUR_S == approx(end_h)
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("hour", "period", "end_h"),
-        [
-            (0, NIGHT, 7),
-            (6.99, NIGHT, 7),
-            (7, FREE, 9),
-            (9, WORK, 17),
-            (16.9, WORK, 17),
-            (17, FREE, 22),
-            (22, NIGHT, 31),
-            (4 * 24 + 23, NIGHT, 5 * 24 + 7),
-            (7 * 24 + 9, WORK, 185),
-        ],
+        cases(
+            """
+            0, "night", 7
+            6.99, "night", 7
+            7, "free", 9
+            9, "work", 17
+            16.9, "work", 17
+            17, "free", 22
+            22, "night", 31
+            119, "night", 127
+            177, "work", 185
+            """
+        ),
     )
     def test_periods_of_a_week(self, hour, period, end_h):
         self.check_period(hour, self.USUAL, period, end_h)
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("hour", "period", "end_h"),
-        [(7.4, NIGHT, 7.5), (9.4, FREE, 9.5), (17.4, WORK, 17.5), (21.4, NIGHT, 30)],
+        cases('7.4, "night", 7.5\n9.4, "free", 9.5\n17.4, "work", 17.5\n21.4, "night", 30'),
     )
     def test_a_day_may_be_late(self, hour, period, end_h):
         self.check_period(hour, np.array([[0.5, -0.75, -1.0]]), period, end_h)
@@ -136,8 +143,9 @@ class TestTimetable:
     def test_it_follows_the_wall_clock(self):
         """Clocks go forward at 02:00 of the first night: 07:00 comes after six hours."""
         clock = Clock(date(2026, 3, 29), ((2 * HOUR_S, HOUR_S),))
-        period, end_s = self.PEOPLE.find_period(
-            np.array([0]), np.array([HOUR_S]), clock, self.USUAL, self.ON
+        now_s = np.array([HOUR_S])
+        period, end_s = self.PEOPLE.find_period_and_end_s(
+            np.array([0]), now_s, clock, self.USUAL, self.ON
         )
         assert period[0] == NIGHT
         assert end_s[0] == 6 * HOUR_S
@@ -146,7 +154,10 @@ class TestTimetable:
 class TestLaws:
     UNIT = (np.arange(40_000) + 0.5) / 40_000
 
-    @pytest.mark.parametrize(("beta", "tau_h"), [(0.8, 17.0), (0.0, 2.0), (3.0, 0.5)])
+    def count_shares(self, chosen, n):
+        return np.bincount(chosen, minlength=n) / len(self.UNIT)
+
+    @mark.parametrize(("beta", "tau_h"), [(0.8, 17.0), (0.0, 2.0), (3.0, 0.5)])
     def test_stays_have_the_stated_density(self, beta, tau_h):
         def density(t_h):
             return t_h ** -(1 + beta) * np.exp((1 - t_h) / tau_h)
@@ -154,66 +165,51 @@ class TestLaws:
         hours = sample_stay_s(self.UNIT, beta, tau_h) / HOUR_S
         whole = quad(density, 1, np.inf)[0]
         for until_h in (1.2, 2.0, 5.0, 20.0):
-            assert (hours <= until_h).mean() == pytest.approx(
-                quad(density, 1, until_h)[0] / whole, abs=2e-4
-            )
+            share = quad(density, 1, until_h)[0] / whole
+            assert (hours <= until_h).mean() == approx(share, abs=2e-4)
         assert hours.min() >= 1
 
     def test_new_places_are_drawn_by_gravity(self):
         draw = np.random.default_rng(1)
         index = np.arange(9)
-        venues = Venues.from_premises(
-            select_premises(town()[2], index), town()[0].footprint, Streams(1).derive_rng("venues")
-        )
+        buildings, _, premises = town()
+        rng = Streams(1).derive_rng("venues")
+        venues = Venues.from_premises(select_premises(premises, index), buildings.footprint, rng)
         venues = replace(venues, weight=draw.uniform(1, 5, 9))
-        at_m = venues.premises.door_m
         hour = np.full(40_000, 11.0)
+        here_m = np.array([300.0, 400.0])
         visited = np.tile([3, NOWHERE, 5, NOWHERE], (40_000, 1))
-        chosen = draw_new_place(
-            self.UNIT, hour, np.tile([300.0, 400.0], (40_000, 1)), venues, visited
-        )
-        pull = [
-            w / (np.hypot(x - 300, y - 400) + 100) ** 2
-            for w, (x, y) in zip(venues.weight, at_m, strict=True)
-        ]
+        chosen = draw_new_place(self.UNIT, hour, np.tile(here_m, (40_000, 1)), venues, visited)
         is_open = (venues.opens_h <= 11) & (venues.closes_h > 11)
         assert 0 < is_open.sum() < 9
-        pull = np.array(pull) * ~np.isin(index, [3, 5]) * is_open
-        assert np.bincount(chosen, minlength=9) / 40_000 == pytest.approx(
-            pull / pull.sum(), abs=1e-4
-        )
+        away_m = np.linalg.norm(venues.premises.door_m - here_m, axis=1)
+        pull = venues.weight / (away_m + 100) ** 2 * is_open
+        pull[[3, 5]] = 0
+        assert self.count_shares(chosen, 9) == approx(pull / pull.sum(), abs=1e-4)
 
     def test_known_places_are_drawn_in_proportion_to_visits(self):
         visited = np.tile([4, 8, 2, NOWHERE], (40_000, 1))
         count = np.tile([6, 3, 1, 0], (40_000, 1))
         allowed = np.tile([True, False, True, True], (40_000, 1))
         chosen = draw_known_place(self.UNIT, visited, count, allowed)
-        assert (chosen == 4).mean() == pytest.approx(6 / 7, abs=1e-4)
+        assert (chosen == 4).mean() == approx(6 / 7, abs=1e-4)
         assert set(chosen) == {4, 2}
 
     def test_places_close_at_the_hour_at_which_they_close(self):
         venues = Venues(None, None, None, np.array([8.0, 0.0]), np.array([18.0, 24.0]))
         hour = np.array([7.99, 8.0, 17.99, 18.0])
-        assert venues.is_open(np.zeros(4, dtype=np.int64), hour).tolist() == [
-            False,
-            True,
-            True,
-            False,
-        ]
+        is_open = venues.is_open(np.zeros(4, dtype=np.int64), hour)
+        assert is_open.tolist() == [False, True, True, False]
         assert venues.is_open(np.ones(4, dtype=np.int64), hour).all()
 
     def test_weighted_draws(self):
         weight = np.array([5.0, 0.0, 1.0, 2.0])
-        assert np.bincount(draw_weighted(self.UNIT, weight)) / 40_000 == pytest.approx(
-            weight / 8, abs=1e-4
-        )
+        share = self.count_shares(draw_weighted_index(self.UNIT, weight), 4)
+        assert share == approx(weight / 8, abs=1e-4)
         for but in range(4):
             rest = weight * (np.arange(4) != but)
-            result = (
-                np.bincount(draw_weighted(self.UNIT, weight, np.full(40_000, but)), minlength=4)
-                / 40_000
-            )
-            assert result == pytest.approx(rest / rest.sum(), abs=1e-4)
+            chosen = draw_weighted_index(self.UNIT, weight, np.full(40_000, but))
+            assert self.count_shares(chosen, 4) == approx(rest / rest.sum(), abs=1e-4)
 
 
 class TestContract:
@@ -233,12 +229,11 @@ class TestContract:
         added = play(Resident(), [2, 4, 5, 9], stops_s, ground())
         for a, b in zip(few, added, strict=True):
             assert np.array_equal(a.position_m, b.position_m[[0, 2]])
-            for column in vars(a.indoors()):
-                assert np.array_equal(
-                    getattr(a.indoors(), column), getattr(b.indoors(), column)[[0, 2]]
-                )
+            indoors = vars(b.indoors())
+            for name, column in vars(a.indoors()).items():
+                assert np.array_equal(column, indoors[name][[0, 2]])
 
-    @pytest.mark.parametrize("stop_s", [0.0, 8.3 * HOUR_S])
+    @mark.parametrize("stop_s", [0.0, 8.3 * HOUR_S])
     def test_a_saved_state_goes_on_to_the_last_bit(self, stop_s, tmp_path):
         part = Resident()
         place = ground()
@@ -247,8 +242,8 @@ class TestContract:
         save_tree(tmp_path / "state.npz", to_tree(state))
         again = from_tree(load_tree(tmp_path / "state.npz"), part.start(ue, ground()))
         ends = [part.advance(s, stop_s, 6.2 * DAY_S, place)[0] for s in (state, again)]
-        np.testing.assert_equal(to_tree(ends[0]), to_tree(ends[1]))
-        np.testing.assert_equal(vars(ends[0].indoors()), vars(ends[1].indoors()))
+        assert_equal(to_tree(ends[0]), to_tree(ends[1]))
+        assert_equal(vars(ends[0].indoors()), vars(ends[1].indoors()))
 
 
 class TestPlaces:
@@ -257,26 +252,23 @@ class TestPlaces:
         for state in states[::150]:
             indoors = state.indoors()
             present = indoors.building >= 0
-            shape = place.buildings.footprint[indoors.building[present]]
-            still = np.linalg.norm(state.position_m - state.there.room_m, axis=1)[present] == 0
-            assert shapely.contains_xy(shape, state.position_m[present])[still].all()
-            depth_m = shapely.distance(
-                shapely.boundary(shape), shapely.points(state.position_m[present])
-            )
-            assert indoors.depth_m[present][still] == pytest.approx(depth_m[still])
-            assert (indoors.floor[present] < place.premises.floors[indoors.building[present]]).all()
+            still = present & (state.position_m == state.there.room_m).all(axis=1)
+            point = shapely.points(state.position_m[still])
+            shape = place.buildings.footprint[indoors.building[still]]
+            assert shapely.contains_properly(shape, point).all()
+            depth_m = shapely.distance(shapely.boundary(shape), point)
+            assert indoors.depth_m[still] == approx(depth_m)
+            floors = place.premises.floors[indoors.building[present]]
+            assert (indoors.floor[present] < floors).all()
             assert (indoors.depth_m[~present] == 0).all()
             assert (indoors.floor[~present] == 0).all()
 
     def test_shares_of_the_population(self):
-        people = (
-            Resident(no_work_share=0.3, work_at_home_share=0.2)
-            .start(np.arange(4000), ground())
-            .town.people
-        )
-        assert people.works.mean() == pytest.approx(0.7, abs=0.03)
-        assert people.commutes.mean() == pytest.approx(0.56, abs=0.03)
-        assert np.bincount(people.mode) / 4000 == pytest.approx([0.4, 0.2, 0.4], abs=0.03)
+        part = Resident(no_work_share=0.3, work_at_home_share=0.2)
+        people = part.start(np.arange(4000), ground()).town.people
+        assert people.works.mean() == approx(0.7, abs=0.03)
+        assert people.commutes.mean() == approx(0.56, abs=0.03)
+        assert np.bincount(people.mode) / 4000 == approx([0.4, 0.2, 0.4], abs=0.03)
         area_m2 = town()[2].floor_area_m2
         share = np.bincount(people.home.place, minlength=len(area_m2)) / 4000
         assert np.corrcoef(share, area_m2)[0, 1] > 0.93
@@ -286,26 +278,20 @@ class TestDays:
     def test_nights_are_spent_at_home(self):
         _, states = week()
         people = states[0].town.people
-        at_home = np.array(
-            [
-                [find_places_of_ues(states[96 * d + q]) == people.home.place for q in range(4, 20)]
-                for d in range(1, 7)
-            ]
-        )
-        assert at_home.mean() == 1.0  # 01 to 05 h
+        for d in range(1, 7):
+            for state in states[96 * d + 4 : 96 * d + 20]:  # 01 to 05 h
+                assert (find_places_of_ues(state) == people.home.place).all()
 
     def test_office_hours_are_spent_at_work(self):
         _, states = week()
         people = states[0].town.people
-        at_work = np.array([find_places_of_ues(s) == people.work.place for s in states[:-1]])[
-            :, people.commutes
-        ]
-        day = at_work.reshape(7, 96, -1)
-        workdays = day[:5]
-        weekend = day[5:]
-        assert workdays[:, 4 * 10 : 4 * 16].mean() > 0.65
-        assert weekend.sum() == 0
-        assert workdays[:, : 4 * 6].sum() == workdays[:, 4 * 20 :].sum() == 0
+        at_work = np.array([find_places_of_ues(s) == people.work.place for s in states[:-1]])
+        hours = at_work[:, people.commutes].reshape(7, 24, -1)
+        workdays = hours[:5]
+        assert workdays[:, 10:16].mean() > 0.65
+        assert not hours[5:].any()
+        assert not workdays[:, :6].any()
+        assert not workdays[:, 20:].any()
 
     def test_places_are_visited_while_they_are_open(self):
         _, states = week()
@@ -315,12 +301,11 @@ class TestDays:
             hour = q / 4 % 24
             place = find_places_of_ues(state)
             rest = (place >= 0) & (place != people.home.place) & (place != people.work.place)
-            arrived_h = state.trip_s[:, 0] / HOUR_S % 24
-            assert (venues.opens_h[place[rest]] <= arrived_h[rest]).all()
-            late = (
-                hour - venues.closes_h[place[rest]]
-            ) * HOUR_S  # a trip and the shortest stay may end later
-            assert (late[late < 12 * HOUR_S] < 1800).all()
+            visited = place[rest]
+            arrived_h = state.trip_s[rest, 0] / HOUR_S % 24
+            assert (venues.opens_h[visited] <= arrived_h).all()
+            late_h = hour - venues.closes_h[visited]  # a trip and the shortest stay may end later
+            assert (late_h[late_h < 12] < 0.5).all()
 
 
 class TestTrips:
@@ -328,11 +313,11 @@ class TestTrips:
         """What is drawn for each stay, as the loss of walls, is new after each trip; visits count
         the same trips."""
         _, states = week()
-        trips = [s.count.sum(axis=1) for s in states]
-        for a, b, before, after in zip(states, states[1:], trips, trips[1:], strict=False):
-            assert np.array_equal(b.stay - a.stay, after - before)
-            assert ((b.stay > a.stay) == (b.trip_s != a.trip_s).any(axis=1)).all()
-        assert (trips[-1] - trips[0]).min() > 5
+        for a, b in pairwise(states):
+            trips = b.count.sum(axis=1) - a.count.sum(axis=1)
+            assert np.array_equal(b.stay - a.stay, trips)
+            assert np.array_equal(trips > 0, (b.trip_s != a.trip_s).any(axis=1))
+        assert (states[-1].count.sum(axis=1) - states[0].count.sum(axis=1)).min() > 5
 
     def test_paths_lie_on_streets_between_the_doors(self):
         place = ground()
@@ -342,9 +327,8 @@ class TestTrips:
         seen = 0
         for state, t_s in zip(states, stops_s, strict=True):
             moving = (state.trip_s[:, 2] < t_s) & (t_s < state.trip_s[:, 3])
-            assert (
-                shapely.distance(streets, shapely.points(state.position_m[moving])) < 1e-6
-            ).all()
+            point = shapely.points(state.position_m[moving])
+            assert (shapely.distance(streets, point) < 1e-6).all()
             seen += moving.sum()
         assert seen > 500
 
@@ -388,26 +372,22 @@ def test_exploration_is_refitted_from_what_people_do():
     LOG.clear(), STAYED.clear()
     play(Watched(), np.arange(150), np.arange(0, 29) * DAY_S, ground(blocks=14, count=1200))
     rho, gamma = refit(np.concatenate(LOG))
-    assert rho == pytest.approx(0.6, abs=0.07)
-    assert gamma == pytest.approx(0.21, abs=0.05)
-    place, home = np.concatenate(
-        STAYED
-    ).T  # free people go elsewhere; where nothing else is open they are at home
+    assert rho == approx(0.6, abs=0.07)
+    assert gamma == approx(0.21, abs=0.05)
+    # free people go elsewhere; where nothing else is open they are at home
+    place, home = np.concatenate(STAYED).T
     assert np.array_equal(place, home)
     assert len(place) > 0
 
 
 class TestRefused:
-    @pytest.mark.parametrize(("city", "count"), [("without streets", 0), ("with one building", 1)])
+    @mark.parametrize(("city", "count"), [("without streets", 0), ("with one building", 1)])
     def test_a_city_in_which_nobody_can_go_anywhere(self, city, count):
         buildings, graph, _ = town()
-        few_buildings = Buildings(buildings.footprint[:count], buildings.height_m[:count])
-        bare = replace(
-            ground(),
-            buildings=few_buildings,
-            premises=find_doors(few_buildings.footprint, few_buildings.height_m, graph),
-        )
-        with pytest.raises(BadInput, match=r"resident needs at least 2 buildings.*take a city"):
+        few = Buildings(buildings.footprint[:count], buildings.height_m[:count])
+        premises = find_doors(few.footprint, few.height_m, graph)
+        bare = replace(ground(), buildings=few, premises=premises)
+        with raises(BadInput, match=r"resident needs at least 2 buildings.*take a city"):
             Resident().start(np.arange(2), bare)
 
 
@@ -421,14 +401,16 @@ class TestSpots:
         moment = np.arange(400)
         deep = np.flatnonzero(room.depth_m > 3.0)
         owner, item = (a.ravel() for a in np.meshgrid(deep, np.arange(200)))
+        centre_m = room.room_m[owner]
         drawn = draw_rooms(
-            town.venues, room.place[owner], town.spots, "spot", owner, item, room.room_m[owner], 3.0
+            town.venues, room.place[owner], town.spots, "spot", owner, item, centre_m, 3.0
         )
-        away_m = np.linalg.norm(drawn.room_m - room.room_m[owner], axis=1)
+        way_m = drawn.room_m - centre_m
+        away_m = np.linalg.norm(way_m, axis=1)
         assert away_m.max() <= 3.0
-        assert away_m.mean() == pytest.approx(2.0, abs=0.02)
-        assert np.mean(away_m <= 1.5) == pytest.approx(0.25, abs=0.01)
-        assert np.abs((drawn.room_m - room.room_m[owner]).mean(axis=0)).max() < 0.05
+        assert away_m.mean() == approx(2.0, abs=0.02)
+        assert np.mean(away_m <= 1.5) == approx(0.25, abs=0.01)
+        assert np.abs(way_m.mean(axis=0)).max() < 0.05
         wide = draw_rooms(town.venues, room.place, town.spots, "spot", moment, 0, room.room_m, 12.0)
         assert shapely.contains_xy(town.venues.footprint[room.place], wide.room_m).all()
         assert np.linalg.norm(wide.room_m - room.room_m, axis=1).max() <= 12.0
@@ -442,20 +424,20 @@ class TestSpots:
         for a, b in zip(still, moving, strict=True):
             for name in ("until_s", "trip_s", "visited", "count", "stay"):
                 assert np.array_equal(getattr(a, name), getattr(b, name))
-            on_way = find_places_of_ues(b) < 0
             rests = b.trip_s[:, -1] <= b.now_s
             assert np.array_equal(a.position_m[~rests], b.position_m[~rests])
             assert (np.linalg.norm(b.position_m - b.there.room_m, axis=1)[rests] <= 8.0).all()
             indoors = b.indoors()
             shape = place.buildings.footprint[indoors.building[rests]]
-            depth_m = shapely.distance(shapely.boundary(shape), shapely.points(b.position_m[rests]))
-            assert shapely.contains_xy(shape, b.position_m[rests]).all()
-            assert not on_way[rests].any()
-            assert indoors.depth_m[rests] == pytest.approx(depth_m)
+            point = shapely.points(b.position_m[rests])
+            assert shapely.contains_properly(shape, point).all()
+            assert (find_places_of_ues(b)[rests] >= 0).all()
+            depth_m = shapely.distance(shapely.boundary(shape), point)
+            assert indoors.depth_m[rests] == approx(depth_m)
             for name in ("building", "floor", "stay", "in_vehicle"):
                 assert np.array_equal(getattr(a.indoors(), name), getattr(indoors, name))
             spots.append(np.where(rests[:, None], b.position_m, np.nan))
-        for a, b, c, d in zip(moving, moving[1:], spots, spots[1:], strict=False):
+        for (a, b), (c, d) in zip(pairwise(moving), pairwise(spots), strict=True):
             since_s = b.trip_s[:, -1]
             stays = (since_s <= a.now_s) & (a.trip_s[:, -1] == since_s)
             same = (a.now_s - since_s) // 1800 == (b.now_s - since_s) // 1800
@@ -471,18 +453,16 @@ class TestSpots:
             place = ground()
             state = play(part, np.arange(5), [0.0, now_s], place)[-1]
             wake_s[radius_m] = part.wake_s(state, now_s, place)
-            assert np.array_equal(
-                state.position_m == state.there.room_m, np.full((5, 2), radius_m == 0)
-            )
+            assert ((state.position_m == state.there.room_m) == (radius_m == 0)).all()
         assert now_s < wake_s[8.0] <= now_s + 1800 < wake_s[0.0] == state.until_s.min()
         before = part.advance(state, now_s, wake_s[8.0] + -0.01, place)[0]
         after = part.advance(state, now_s, wake_s[8.0] + 0.01, place)[0]
         assert np.array_equal(before.position_m, state.position_m)
         assert (after.position_m != state.position_m).any()
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("radius_m", "says"), [(-1.0, "greater than"), (1e4, "less than"), (np.nan, "finite")]
     )
     def test_bad_radii_are_refused(self, radius_m, says):
-        with pytest.raises(ValueError, match=says):
+        with raises(ValueError, match=says):
             Resident(stay_radius_m=radius_m)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pytest import mark, raises
+from rows import read_cells
 
 from netsim import safe
 from netsim.safe import (
@@ -51,13 +52,8 @@ def test_no_more_is_read_than_asked_for(tmp_path):
     if endless.exists() and endless.read_bytes():
         with raises(OSError, match="larger than 1 bytes"):
             read_content(endless, 1)
-    actual = [format_size(n) for n in (200, 2**10, 50 * 2**20, 4 * 2**30)]
-    assert actual == [
-        "200 bytes",
-        "1 KiB",
-        "50 MiB",
-        "4 GiB",
-    ]
+    sizes = " ".join(map(format_size, (200, 2**10, 50 * 2**20, 4 * 2**30)))
+    assert sizes == "200 bytes 1 KiB 50 MiB 4 GiB"
 
 
 def test_a_file_is_replaced_when_it_is_whole_and_not_before(tmp_path):
@@ -104,26 +100,24 @@ def test_only_files_that_were_never_whole_are_removed(tmp_path):
         raise KeyboardInterrupt
     (tmp_path / f"g.{'0' * 16}.part").mkdir()
     safe.remove_parts(tmp_path)
-    expected = sorted([*kept, f"g.{'0' * 16}.part"])
-    assert sorted(p.name for p in tmp_path.iterdir()) == expected
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*kept, f"g.{'0' * 16}.part"])
 
 
-CELLS = ["--set", "world.base_stations={kind: cell-file, file: %s, origin_lat: 0, origin_lon: 0}"]
-CITY = ["--set", "world.city={kind: footprints, file: %s}"]
-POLICY = ["--set", "power={kind: ddpg, policy: %s}"]
-IMAGES = ["--set", "learning.data.folder=%s"]
 PLACES = {
-    "scenario": ["run", "%s"],
-    "validated": ["validate", "%s.yaml"],
-    "trace": ["inspect", "%s"],
-    "replay": ["replay", "%s"],
-    "cells": ["run", "town", *CELLS],
-    "city": ["run", "town", *CITY],
-    "policy": ["run", "town", *POLICY],
-    "report": ["report", "%s"],
-    "claims": ["claims", "--file", "%s"],
-    "kept": ["claims", "--keep", "%s"],
-    "stations": ["replay", "TRACE", "--base-stations", "%s"],
+    name: words
+    for name, *words in read_cells("""
+        scenario   run  %s
+        validated  validate  %s.yaml
+        trace      inspect  %s
+        replay     replay  %s
+        cells      run  town  --set  world.base_stations={kind: cell-file, file: %s, origin_lat: 0, origin_lon: 0}
+        city       run  town  --set  world.city={kind: footprints, file: %s}
+        policy     run  town  --set  power={kind: ddpg, policy: %s}
+        report     report  %s
+        claims     claims  --file  %s
+        kept       claims  --keep  %s
+        stations   replay  TRACE  --base-stations  %s
+    """)
 }
 
 

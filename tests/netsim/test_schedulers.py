@@ -7,10 +7,32 @@ import numpy as np
 import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy import arange, argsort, array, asarray, exp, full, ones, unique, zeros
+from numpy import (
+    arange,
+    argsort,
+    array,
+    array_equal,
+    asarray,
+    broadcast_to,
+    cumsum,
+    exp,
+    flatnonzero,
+    full,
+    isnan,
+    maximum,
+    nan,
+    ones,
+    repeat,
+    sort,
+    sqrt,
+    unique,
+    zeros,
+)
 from numpy.random import default_rng
-from numpy.testing import assert_allclose
-from pytest import approx, mark
+from numpy.testing import assert_allclose, assert_array_equal
+from pytest import mark
+from rows import read_yaml
+from tabled import cases
 
 from netsim.radio.air import EventUplink
 from netsim.radio.rate import LinkAdaptation, RateLaw, Shannon
@@ -64,7 +86,7 @@ def cohort(gain, power=1.0, ready_s=0.0, rows=1):
     n = len(gain)
 
     def each(value):
-        return np.broadcast_to(asarray(value), n).copy()
+        return broadcast_to(asarray(value), n).copy()
 
     return Cohort(
         arange(n),
@@ -121,7 +143,7 @@ def test_every_free_place_of_a_cell_is_given_away(seed, kind):
     again, _, _ = part.choose_grants(
         replace(q, sends=sends, rate_bps=rate_bps * sends), 1e-3, state
     )  # within the slot
-    assert np.array_equal(again, sends)
+    assert array_equal(again, sends)
     for cell in unique(q.serving):
         selected = sends[q.serving == cell]
         able = rate_bps[q.serving == cell] > 0
@@ -132,11 +154,11 @@ def test_every_free_place_of_a_cell_is_given_away(seed, kind):
 
 def test_ues_of_a_group_start_together():
     result = send_with(Superposed(), cohort([80.0, 40.0, 4.0, 2.0]), Groups(size=2))
-    starts = [set(np.flatnonzero(result.granted_s == t).tolist()) for t in unique(result.granted_s)]
+    starts = [set(flatnonzero(result.granted_s == t).tolist()) for t in unique(result.granted_s)]
     assert starts == [{0, 1}, {2, 3}]
     first, later = (sorted(group) for group in starts)
     weak = [80.0, 40.0, 4.0, 2.0][first[1]]
-    assert result.rate_bps[first[1]] == approx(1e6 * log2(1 + weak))  # it is decoded last
+    assert_allclose(result.rate_bps[first[1]], 1e6 * log2(1 + weak))  # it is decoded last
     assert result.ended_s[first].max() == result.granted_s[later[0]]
 
 
@@ -147,8 +169,7 @@ def test_the_cheapest_bits_go_first():
     result = send_with(Superposed(), c, EnergyAware())
     cost = power / np.log2(1 + power * [1.0, 30.0, 2.0, 8.0])
     assert argsort(result.granted_s).tolist() == argsort(cost).tolist()
-    expected = np.sort(result.ended_s)[:-1]
-    assert_allclose(np.sort(result.granted_s)[1:], expected)
+    assert_allclose(sort(result.granted_s)[1:], sort(result.ended_s)[:-1])
     assert_allclose(result.energy_j, cost * 1.0)
 
 
@@ -180,14 +201,14 @@ def test_turns_in_short_slots_are_processor_sharing():
 
 
 FLOOR = LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0)  # nothing below -10 dB
-WITHOUT_RATE = {  # gains at two base stations, and power
-    "too far": (0.05, 0.0, 1.0),
-    "no power": (500.0, 0.0, 0.0),
-    "no gain": (0.0, 0.0, 1.0),
-    "drowned": (3000.0, 0.0, 1e-3),
-}
-"""UEs of the first cell that get no rate, in the last case beside one of another cell, received
-there with 50."""
+WITHOUT_RATE = read_yaml("""
+    too far: [0.05, 0.0, 1.0],
+    no power: [500.0, 0.0, 0.0],
+    no gain: [0.0, 0.0, 1.0],
+    drowned: [3000.0, 0.0, 1.0e-3]
+""")
+"""Gains at two base stations, and power, of UEs of the first cell that get no rate, in the last
+case beside one of another cell, received there with 50."""
 
 
 @mark.parametrize("link_adaptation", ["change", "grant"])
@@ -232,13 +253,13 @@ def test_nobody_waits_behind_a_ue_without_a_rate(kind, case, block_s, link_adapt
     long_s = rest.ended_s[2]
     if case == "drowned":
         assert result.fate[0] == Fate.ARRIVED
-        assert result.granted_s[0] == approx(long_s)
-        assert result.airtime_s[0] == approx(0.5)
-        assert result.delay_s[0] == approx(long_s + 0.5)
+        assert_allclose(result.granted_s[0], long_s)
+        assert_allclose(result.airtime_s[0], 0.5)
+        assert_allclose(result.delay_s[0], long_s + 0.5)
     else:
         assert result.fate[0] == Fate.UNDECODED
         assert result.energy_j[0] == 0
-        assert np.isnan(result.granted_s[0])
+        assert isnan(result.granted_s[0])
         assert block_s or kind == "groups" or result.ended_s[0] == 0.0
 
 
@@ -250,8 +271,7 @@ def test_a_turn_that_is_refused_goes_to_the_next_who_gets_a_rate():
     for part in (RoundRobin(), ProportionalFair(), EnergyAware(), Groups(size=1)):
         result = send_with(Superposed(rate=FLOOR), c, part)
         assert result.granted_s[2] == 0.0
-        expected = 1 / log2(1 + 510 / 51)
-        assert result.ended_s[2] == approx(expected)
+        assert_allclose(result.ended_s[2], 1 / log2(1 + 510 / 51))
         assert (result.granted_s[:2] >= result.ended_s[3]).all()
         assert (result.fate == Fate.ARRIVED).all()
 
@@ -261,7 +281,7 @@ def test_a_group_whose_signals_drown_each_other_lets_the_next_begin():
     are lost."""
     rate = LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0, min_sinr_db=3.0)
     result = send_with(Superposed(rate=rate), cohort([12.0, 10.0, 8.0, 2.2]), Groups(size=2))
-    assert result.granted_s[2:].tolist() == [0.0, 0.0]
+    assert_array_equal(result.granted_s[2:], [0.0, 0.0])
     assert result.fate[2:].tolist() == [Fate.ARRIVED] * 2
     assert result.fate[:2].tolist() == [Fate.UNDECODED] * 2
     assert result.ended_s[0] == result.ended_s[2:].max()
@@ -271,7 +291,7 @@ def test_a_group_that_is_not_decoded_lets_the_next_begin_with_it():
     """SINR 3 is too low for a symbol error rate of 5 %, also of the first group: nobody waits for
     the next event."""
     result = send_with(Superposed(max_ser=0.05), cohort([3.0, 2.0, 1.0]), Groups(size=1))
-    assert result.granted_s.tolist() == [0.0, 0.0, 0.0]
+    assert_array_equal(result.granted_s, [0.0, 0.0, 0.0])
 
 
 @mark.parametrize("time_constant_s", [0.3, 2.0])
@@ -284,20 +304,17 @@ def test_the_mean_rate_follows_its_equation(time_constant_s):
     now_s = 0.0
     step_s = 1e-4
     none = cohort([]).ue
-    plan = [
-        (0.25, {0: (4e6, 0.25)}),
-        (0.75, {1: (1e6, 0.6)}),
-        (1.0, {}),
-        (1.5, {0: (2e6, 1.5), 2: (3e6, 1.1)}),
-    ]
+    plan = cases("""
+        0.25, {0: (4e6, 0.25)}
+        0.75, {1: (1e6, 0.6)}
+        1.0, {}
+        1.5, {0: (2e6, 1.5), 2: (3e6, 1.1)}
+    """)
     for asked_s, sends in plan:
         for at_s in arange(now_s, asked_s - step_s / 2, step_s):
-            rate = array(
-                [
-                    sends.get(u, (0.0, 0.0))[0] * (at_s < sends.get(u, (0, 0))[1] - 1e-9)
-                    for u in range(3)
-                ]
-            )
+            rate = zeros(3)
+            for u, (rate_bps, until_s) in sends.items():
+                rate[u] = rate_bps * (at_s < until_s - 1e-9)
             slow += (rate - slow) * step_s / time_constant_s
         ue = array(list(sends), int)
         rate_bps, until_s = array([sends[u] for u in ue.tolist()]).reshape(-1, 2).T
@@ -331,18 +348,17 @@ def test_the_highest_multiple_of_the_mean_goes_first(faded, first):
     no = zeros(2, bool)
     nobody = Senders(zeros(0, int), zeros(0), zeros(0))
     q = Queue(arange(2), zeros(2, int), zero, zero, rate_bps, no, zero, ~no, zero, nobody)
-    actual = part.choose_grants(q, 0.0, state).sends.tolist()
-    assert actual == [first == 1, first == 0]
+    assert_array_equal(part.choose_grants(q, 0.0, state).sends, [first == 1, first == 0])
 
 
 def arrivals_s(seed, n, rate):
-    return np.cumsum(default_rng(seed).exponential(1 / rate, n))
+    return cumsum(default_rng(seed).exponential(1 / rate, n))
 
 
 def mean_and_error(play, seeds):
     """Mean over seeds, and its standard error."""
     means = array([play(seed) for seed in seeds])
-    return means.mean(), means.std(ddof=1) / np.sqrt(len(means))
+    return means.mean(), means.std(ddof=1) / sqrt(len(means))
 
 
 def test_one_at_a_time_waits_as_m_d_1():
@@ -361,8 +377,7 @@ def test_one_at_a_time_waits_as_m_d_1():
 
     mean_s, error_s = mean_and_error(play, range(8))
     assert error_s < 0.25
-    actual = abs(mean_s - load / (2 * (1 - load)))
-    assert actual < 3.5 * error_s
+    assert abs(mean_s - load / (2 * (1 - load))) < 3.5 * error_s
 
 
 def test_equal_shares_take_as_long_as_m_g_1_ps():
@@ -373,7 +388,7 @@ def test_equal_shares_take_as_long_as_m_g_1_ps():
 
     def play(seed):
         rng = default_rng(1000 + seed)
-        rows = np.maximum(np.round(rng.exponential(1000.0, n)), 1)
+        rows = maximum(np.round(rng.exponential(1000.0, n)), 1)
         c = cohort(full(n, 50.0), ready_s=arrivals_s(seed, n, load), rows=rows)
         result = send_with(Divided(interference="none"), c, Simultaneous(), Payload(1e3, 10, 1.0))
         return (result.ended_s - result.ready_s)[50:].mean()
@@ -398,7 +413,7 @@ def draw_town(seed):
     n = int(rng.integers(2, 6))
     k = 5
     blocks = 400
-    serving = np.repeat(rng.integers(0, 2, (blocks // 4, n)), 4, axis=0)
+    serving = repeat(rng.integers(0, 2, (blocks // 4, n)), 4, axis=0)
     serving[rng.uniform(size=serving.shape) < 0.03] = -1  # no cell
     return (
         rng.exponential(0.15, (n, k)),
@@ -516,7 +531,7 @@ class Slowly:
             self.end(u)
 
     def end(self, u):
-        self.found[u, self.number[u]] = self.granted_s.pop(u, np.nan), self.now_s
+        self.found[u, self.number[u]] = self.granted_s.pop(u, nan), self.now_s
         self.number[u] += 1
         del self.compute_remainder[u], self.cell[u]
         self.holder = {c: v for c, v in self.holder.items() if v != u}
@@ -535,7 +550,14 @@ def test_proportional_fair_is_that_of_a_slow_one():
             assert_allclose(fast[key], times_s, rtol=0, atol=1e-8, err_msg=f"{seed}: {key}")
 
 
-@mark.parametrize("slot_s, every_s", [(0.1, 0.3), (0.1, 0.7), (0.01, 0.07)])
+@mark.parametrize(
+    "slot_s, every_s",
+    cases("""
+    0.1, 0.3
+    0.1, 0.7
+    0.01, 0.07
+"""),
+)
 def test_slots_end_with_events_that_are_a_rounding_off(slot_s, every_s):
     """At multiples of another step, which are slot ends but for a rounding, the slot is over."""
     n = round(every_s / slot_s)

@@ -1,10 +1,23 @@
 """Facts about shadowing: its deviation, its correlation, and whom it is shared with."""
 
-import numpy as np
-from numpy import arange, array, nan
+from numpy import (
+    arange,
+    array,
+    array_equal,
+    corrcoef,
+    cos,
+    exp,
+    eye,
+    interp,
+    isnan,
+    nan,
+    pi,
+    sin,
+    stack,
+)
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
-from pytest import approx, fixture
+from pytest import fixture
 
 from netsim.geometry import Area
 from netsim.radio.shadowing import Correlated
@@ -40,24 +53,22 @@ class TestCorrelated:
         lag_m = arange(40.0, 62.0, 2.0)
         rho = 0.0
         a_m = Area(-400.0, 300.0, 1400.0, 1600.0).sample(default_rng(0).uniform(size=(8000, 2)))
-        angle = default_rng(1).uniform(0, 2 * np.pi, 8000)
-        way = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        angle = default_rng(1).uniform(0, 2 * pi, 8000)
+        way = stack([cos(angle), sin(angle)], axis=1)
         for seed in range(3):
             law = Correlated().draw_field(AREA, arange(40), Streams(seed).derive_rng("shadowing"))
             here_db = law(a_m)
             rho = rho + array([(here_db * law(a_m + lag * way)).mean() for lag in lag_m]) / 36.0 / 3
-        actual = np.interp(-np.exp(-1), -rho, lag_m)
-        assert actual == approx(50.0, rel=0.05)
+        assert_allclose(interp(-exp(-1), -rho, lag_m), 50.0, rtol=0.05)
 
     def test_far_positions_are_uncorrelated(self, forty):
         a_m = somewhere(5000)
         b_m = AREA.low_m + (a_m - AREA.low_m + AREA.side_m / 2) % AREA.side_m
-        actual = abs((forty(a_m) * forty(b_m)).mean()) / 36.0
-        assert actual < 0.03
+        assert abs((forty(a_m) * forty(b_m)).mean()) / 36.0 < 0.03
 
     def test_base_stations_are_independent(self, forty):
-        rho = np.corrcoef(forty(somewhere(20_000)).T)
-        off = rho[~np.eye(40, dtype=bool)]
+        rho = corrcoef(forty(somewhere(20_000)).T)
+        off = rho[~eye(40, dtype=bool)]
         # about 400 independent patches of the area: 0.05 is one standard deviation
         assert off.std() < 0.07
         assert abs(off).max() < 0.3
@@ -73,5 +84,5 @@ class TestCorrelated:
     def test_outside_holds_the_edge_and_absent_is_nan(self, forty):
         low = AREA.low_m - 50.0  # the grid reaches one decorrelation distance further
         far = forty(array([low - 1000.0, low, [nan, nan]]))
-        assert np.array_equal(far[0], far[1])
-        assert np.isnan(far[2]).all()
+        assert array_equal(far[0], far[1])
+        assert isnan(far[2]).all()

@@ -5,9 +5,19 @@ from collections import Counter
 from itertools import product
 from math import inf, nan
 
-import numpy as np
 import simpy
-from numpy import arange, array, flatnonzero, ones
+from numpy import (
+    arange,
+    array,
+    concatenate,
+    flatnonzero,
+    full,
+    ones,
+    repeat,
+    sqrt,
+    where,
+    zeros,
+)
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from slow_air import Band, SlowAir, Upload
@@ -54,9 +64,9 @@ class Scenario:
         self.power_w = rng.uniform(0.2, 1.0, n)
         self.rows = rng.integers(1, 8, n)
         self.downlink = rng.choice([0.05, 1.0, 3.0, 9.0], n, p=[0.05, 0.25, 0.3, 0.4])
-        self.compute_s = pick(np.zeros(n), rng.uniform(0, 0.6, n))
+        self.compute_s = pick(zeros(n), rng.uniform(0, 0.6, n))
         self.compute_j = rng.uniform(0, 0.2, n)
-        self.battery_j = rng.uniform(0.05, 0.8, n) if self.battery else np.full(n, inf)
+        self.battery_j = rng.uniform(0.05, 0.8, n) if self.battery else full(n, inf)
         first = arange(n) % 2 == 0
         second = arange(n) % 2 == 1
         self.waves = [(0.0, first), (0.1875, second), (4.0, ones(n, bool))]
@@ -82,10 +92,10 @@ class Scenario:
         without a cell."""
         rng = self.rng
         shape = (N_BLOCKS, self.n_ue, self.n_bs)
-        base = np.where(
+        base = where(
             rng.uniform(size=shape[1:]) < 0.2, 1e-6, 10 ** rng.uniform(-3.5, -1, shape[1:])
         )
-        lasts = np.repeat(arange(N_BLOCKS // 4), 4)  # cells change every half second at most
+        lasts = repeat(arange(N_BLOCKS // 4), 4)  # cells change every half second at most
         self.gain = base * rng.exponential(1.0, shape)
         self.cell = self.gain[4 * lasts].argmax(axis=2)
         self.cell[rng.uniform(size=(N_BLOCKS // 4, self.n_ue))[lasts] < 0.05] = -1
@@ -96,7 +106,7 @@ class Scenario:
         self.fading = None
         if self.antennas:
             size = (*shape, self.antennas)
-            self.fading = (rng.normal(size=size) + 1j * rng.normal(size=size)) / np.sqrt(2)
+            self.fading = (rng.normal(size=size) + 1j * rng.normal(size=size)) / sqrt(2)
             if self.block_s is None:
                 self.fading[:] = self.fading[0]
 
@@ -240,7 +250,7 @@ def compare(number, fates):
     fast = scenario.play()
     slow = scenario.play_slowly()
     for name in slow[0]:
-        result = np.concatenate([getattr(wave, name) for wave in fast])
+        result = concatenate([getattr(wave, name) for wave in fast])
         expected = [row[name] for row in slow]
         about = f"scenario {number}, {scenario.kind}: {name}"
         if name == "fate":

@@ -2,15 +2,38 @@
 
 import gzip
 import json
+import re
 
-import numpy as np
 import shapely
 from noticed import lines
-from numpy import array, clip, inf, nan
+from numpy import (
+    arange,
+    argmax,
+    array,
+    clip,
+    column_stack,
+    corrcoef,
+    cumsum,
+    fill_diagonal,
+    floor,
+    full,
+    hypot,
+    inf,
+    isnan,
+    linspace,
+    log10,
+    nan,
+    pi,
+    searchsorted,
+    sin,
+)
+from numpy.linalg import norm
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx, mark, raises
 from refused import catch_line
+from rows import read_yaml
+from tabled import cases
 
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
@@ -31,24 +54,22 @@ class TestHexagonal:
     def test_every_site_has_its_neighbours_at_the_inter_site_distance(self):
         place = array([b.position_m for b in Hexagonal(inter_site_m=300).stations(AREA, None)])
         assert AREA.contains(place).all()
-        assert (np.abs(place - AREA.centre_m).max(axis=1) < 1e-9).any()
-        distance = np.linalg.norm(place[:, None] - place[None], axis=-1)
-        np.fill_diagonal(distance, inf)
-        assert distance.min() == approx(300.0)
-        middle = np.linalg.norm(place - AREA.centre_m, axis=1).argmin()
-        assert (np.abs(distance[middle] - 300.0) < 1e-6).sum() == 6
+        assert (abs(place - AREA.centre_m).max(axis=1) < 1e-9).any()
+        distance = norm(place[:, None] - place[None], axis=-1)
+        fill_diagonal(distance, inf)
+        assert_allclose(distance.min(), 300.0)
+        middle = norm(place - AREA.centre_m, axis=1).argmin()
+        assert (abs(distance[middle] - 300.0) < 1e-6).sum() == 6
 
 
 class TestCellFile:
     def test_reads_projects_and_leaves_out_what_is_far(self, tmp_path):
-        rows = [
-            "radio,mcc,net,area,cell,unit,lon,lat,range,samples",
-            "LTE,262,1,77,1001,0,11.58,48.14,500,9",
-            "LTE,262,1,77,1001,0,11.58,48.14,500,9",  # the same cell again
-            "GSM,262,1,77,1002,0,11.585,48.142,500,9",
-            "LTE,262,1,77,1003,0,13.40,52.52,500,9",  # another city
-        ]
-        (tmp_path / "cells.csv").write_text("\n".join(rows) + "\n")
+        (tmp_path / "cells.csv").write_text("""radio,mcc,net,area,cell,unit,lon,lat,range,samples
+LTE,262,1,77,1001,0,11.58,48.14,500,9
+LTE,262,1,77,1001,0,11.58,48.14,500,9
+GSM,262,1,77,1002,0,11.585,48.142,500,9
+LTE,262,1,77,1003,0,13.40,52.52,500,9
+""")  # the same cell twice, and another city
         layout = CellFile(file=str(tmp_path / "cells.csv"))
         area = Area(-1000.0, -1000.0, 1000.0, 1000.0)
         result = layout.stations(area, (48.14, 11.58))
@@ -67,55 +88,40 @@ class TestCellFile:
         only = layout.model_copy(update={"radio": "GSM"}).stations(area, (48.14, 11.58))
         assert [b.name for b in only] == ["GSM-262-1-77-1002"]
 
-    PLAIN = (
-        "\n".join(
-            [
-                "radio,mcc,net,area,cell,unit,lon,lat,range,samples,changeable,created,updated,averageSignal",
-                "UMTS,262,2,801,86355,0,13.285512,52.522202,1000,7,1,1282569574,1300155341,0",
-                "LTE,262,1,77,1001,0,13.29,52.52,500,9,1,1282569574,1300155341,0",
-            ]
-        )
-        + "\n"
-    )
-    API = (
-        "\n".join(
-            [
-                "lat,lon,mcc,mnc,lac,cellid,averageSignalStrength,range,samples,changeable,radio,rnc,cid,tac,sid,nid,bid",
-                "52.522202,13.285512,262,2,801,86355,-1,1000,7,1,UMTS,,,,,,",
-                "52.52,13.29,262,1,77,1001,-1,500,9,1,LTE,,,77,,,",
-            ]
-        )
-        + "\n"
-    )
+    PLAIN = """radio,mcc,net,area,cell,unit,lon,lat,range,samples,changeable,created,updated,averageSignal
+UMTS,262,2,801,86355,0,13.285512,52.522202,1000,7,1,1282569574,1300155341,0
+LTE,262,1,77,1001,0,13.29,52.52,500,9,1,1282569574,1300155341,0
+"""
+    API = """lat,lon,mcc,mnc,lac,cellid,averageSignalStrength,range,samples,changeable,radio,rnc,cid,tac,sid,nid,bid
+52.522202,13.285512,262,2,801,86355,-1,1000,7,1,UMTS,,,,,,
+52.52,13.29,262,1,77,1001,-1,500,9,1,LTE,,,77,,,
+"""
 
     @mark.parametrize(
-        "name, raw",
-        [
-            ("header.csv", PLAIN.encode()),
-            ("262.csv", PLAIN.partition("\n")[2].encode()),
-            ("262.csv.gz", gzip.compress(PLAIN.partition("\n")[2].encode(), mtime=0)),
-            ("packed.csv", gzip.compress(PLAIN.encode(), mtime=0)),
-            ("api.csv", API.encode()),
-            ("semicolon.csv", PLAIN.replace(",", ";").encode()),
-            ("german.csv", PLAIN.replace(",", ";").replace(".", ",").encode()),
-            (
-                "quoted.csv",
-                b'"' + PLAIN.strip().replace(",", '","').replace("\n", '"\n"').encode() + b'"',
-            ),
-            ("bom.csv", b"\xef\xbb\xbf" + PLAIN.replace("\n", "\r\n").encode()),
-            (
-                "spreadsheet.csv",
-                b"\xef\xbb\xbfsep=;\r\n" + PLAIN.replace(",", ";").replace("\n", "\r\n").encode(),
-            ),
-            ("tabs.csv", b"SEP=\t\n# from, a, server\n" + PLAIN.replace(",", "\t").encode()),
-            (
-                "comments.csv",
-                f"# cells of Berlin; 2024\n\n#{PLAIN.partition(chr(10))[0]}\n{PLAIN}".encode(),
-            ),
-            ("commented.csv", f"#{PLAIN}".encode()),
-        ],
+        "name, head, changes",
+        cases(r"""
+    "header.csv", "", {}
+    "262.csv", "", {r"\Aradio.*\n": ""}
+    "262.csv.gz", "", {r"\Aradio.*\n": ""}
+    "packed.csv", "", {}
+    "api.csv", "", {}
+    "semicolon.csv", "", {",": ";"}
+    "german.csv", "", {",": ";", r"\.": ","}
+    "quoted.csv", "", {"(?m)^(?=.)|(?<=.)$": '"', ",": '","'}
+    "bom.csv", "\ufeff", {"\n": "\r\n"}
+    "spreadsheet.csv", "\ufeffsep=;\r\n", {",": ";", "\n": "\r\n"}
+    "tabs.csv", "SEP=\t\n# from, a, server\n", {",": "\t"}
+    "comments.csv", "# cells of Berlin; 2024\n\n#", {r"\A(.*\n)": r"\1\1"}
+    "commented.csv", "#", {}
+"""),
     )
-    def test_files_as_they_are_downloaded(self, tmp_path, name, raw):
+    def test_files_as_they_are_downloaded(self, tmp_path, name, head, changes):
+        text = self.API if name == "api.csv" else self.PLAIN
+        for old, new in changes.items():
+            text = re.sub(old, new, text)
+        raw = (head + text).encode()
+        if name in ("262.csv.gz", "packed.csv"):
+            raw = gzip.compress(raw, mtime=0)
         (tmp_path / name).write_bytes(raw)
         layout = CellFile(file=str(tmp_path / name))
         result = layout.stations(AREA, (52.52, 13.28))
@@ -135,19 +141,19 @@ class TestCellFile:
 
     @mark.parametrize(
         "first, second, n",
-        [
-            ("LTE,262,1,77,1024267", "LTE,262,1,78,1024267", 1),
-            ("lte,262,01,77,1024267", "LTE,262,1,,0xFA10B", 1),
-            ("NR,262,1,77,68000000001", "NR,262,1,-1,68 000 000 001", 1),
-            ("NBIOT,262,1,77,1024267.0", "NBIOT,262,1,0,1024267", 1),
-            ("LTE,262,1,77,1024267", "LTE,262,2,77,1024267", 2),
-            ("LTE,262,1,77,1024267", "NR,262,1,77,1024267", 2),
-            ("GSM,262,1,77,1002", "GSM,262,1,78,1002", 2),
-            ("UMTS,262,1,77,1002", "UMTS,262,1,78,1002", 2),
-            ("GSM,262,1,77,1002", "GSM,262,1,077,1002", 1),
-            ("LTE,262,1,77,0", "LTE,262,1,77,1024267", 1),
-            ("LTE,262,1,77,2147483647", "LTE,262,1,77,268435455", 0),
-        ],
+        cases("""
+    "LTE,262,1,77,1024267", "LTE,262,1,78,1024267", 1
+    "lte,262,01,77,1024267", "LTE,262,1,,0xFA10B", 1
+    "NR,262,1,77,68000000001", "NR,262,1,-1,68 000 000 001", 1
+    "NBIOT,262,1,77,1024267.0", "NBIOT,262,1,0,1024267", 1
+    "LTE,262,1,77,1024267", "LTE,262,2,77,1024267", 2
+    "LTE,262,1,77,1024267", "NR,262,1,77,1024267", 2
+    "GSM,262,1,77,1002", "GSM,262,1,78,1002", 2
+    "UMTS,262,1,77,1002", "UMTS,262,1,78,1002", 2
+    "GSM,262,1,77,1002", "GSM,262,1,077,1002", 1
+    "LTE,262,1,77,0", "LTE,262,1,77,1024267", 1
+    "LTE,262,1,77,2147483647", "LTE,262,1,77,268435455", 0
+"""),
     )
     def test_a_cell_is_told_by_what_its_technology_numbers(self, tmp_path, first, second, n):
         """Of GSM and UMTS in an area, of LTE and NR in the whole network; unknown numbers are
@@ -269,7 +275,7 @@ class TestListOfBaseStations:
             f"{b.name};{b.position_m[0]!r};{b.position_m[1]!r};{b.azimuth_deg}\n" for b in cells
         )
         layout = self.layout(tmp_path, "id;east;north;azimuth_deg\n" + rows).model_copy(
-            update={"columns": {"name": "id", "x_m": "east", "y_m": "north"}}
+            update=read_yaml("columns: {name: id, x_m: east, y_m: north}")
         )
         assert layout.stations(area, None) == cells
         place = default_rng(0).uniform(0, 800, (50, 2))
@@ -281,42 +287,24 @@ class TestListOfBaseStations:
 
     @mark.parametrize(
         "text, keys, words",
-        [
-            (
-                LIST,
-                {},
-                "base_stations.band: a radio has one carrier, and the file has cells of n28, n78",
-            ),
-            (
-                LIST,
-                {"band": "n1"},
-                "n28, n78; take one of these (--set world.base_stations.band=n78)",
-            ),
-            (LIST, {"radio": "NR"}, "base_stations.radio: the file has none"),
-            (
-                LIST.replace("old", "lamp").replace("n28", "n78"),
-                {},
-                "line 5: its name is that of a cell above",
-            ),
-            ("x_m,y_m,tilt_deg\n1,2,3\n", {}, "line 2: a tilt_deg needs an azimuth_deg"),
-            (
-                "x_m,y_m,height_m\n1,2,8 km\n",
-                {},
-                "line 2, column height_m: '8 km' is not a number in [0, 1000]",
-            ),
-            ("lat,lon\n48.14,\n", {}, "line 2, column lon: '' is not a number in [-180, 180]"),
-            (
-                "x,y\n1,2\n",
-                {"columns": {"x_m": "x", "y_m": "northing"}},
-                "y_m=northing: the file has no such column",
-            ),
-            (
-                "x_m,y_m,power_w\n1,2,20\n",
-                {},
-                "column 'power_w': is in w, but power_dbm is not; convert the column",
-            ),
-            ("x_m,y_m\n9000,2\n", {}, "0 of its 1 cells lie within 1000 m"),
-        ],
+        cases(
+            r"""
+    "$list", {}, "base_stations.band: a radio has one carrier, and the file has cells of n28, n78"
+    "$list", {"band": "n1"}, "n28, n78; take one of these (--set world.base_stations.band=n78)"
+    "$list", {"radio": "NR"}, "base_stations.radio: the file has none"
+    "$twins", {}, "line 5: its name is that of a cell above"
+    "x_m,y_m,tilt_deg\n1,2,3\n", {}, "line 2: a tilt_deg needs an azimuth_deg"
+    "x_m,y_m,height_m\n1,2,8 km\n", {}, "line 2, column height_m: '8 km' is not a number in [0, 1000]"
+    "lat,lon\n48.14,\n", {}, "line 2, column lon: '' is not a number in [-180, 180]"
+    "x,y\n1,2\n", {"columns": {"x_m": "x", "y_m": "northing"}},
+     "y_m=northing: the file has no such column"
+    "x_m,y_m,power_w\n1,2,20\n", {},
+     "column 'power_w': is in w, but power_dbm is not; convert the column"
+    "x_m,y_m\n9000,2\n", {}, "0 of its 1 cells lie within 1000 m"
+""",
+            list=LIST,
+            twins=LIST.replace("old", "lamp").replace("n28", "n78"),
+        ),
     )
     def test_what_is_no_list_gets_one_line(self, tmp_path, text, keys, words):
         assert words in catch_line(
@@ -352,7 +340,7 @@ class TestListOfBaseStations:
 class TestHandover:
     def test_the_rule_is_that_of_a_slow_one(self):
         rng = default_rng(6)
-        rsrp = -90 + np.cumsum(rng.normal(0, 1.5, (400, 12, 4)), axis=0)
+        rsrp = -90 + cumsum(rng.normal(0, 1.5, (400, 12, 4)), axis=0)
         rsrp[rng.uniform(size=(400, 12)) < 0.02] = nan
         rule = Handover(hysteresis_db=2.0, time_to_trigger_s=0.4)
         state = Handover.start(12, 4)
@@ -362,11 +350,11 @@ class TestHandover:
         for k, values in enumerate(rsrp):
             state, moved = rule.step(state, values, 0.1 * k)
             for ue, heard in enumerate(values):
-                if np.isnan(heard).any():
+                if isnan(heard).any():
                     cell[ue] = -1
                     clock[ue] = {}
                 elif cell[ue] < 0:
-                    cell[ue] = int(np.argmax(heard))
+                    cell[ue] = int(argmax(heard))
                     clock[ue] = {}
                 else:
                     entered = [b for b in range(4) if heard[b] > heard[cell[ue]] + 2.0]
@@ -385,7 +373,7 @@ class TestHandover:
         self, own_fixes, tiny, tmp_path
     ):
         trace = tmp_path / "t.csv"
-        x = 200.0 + 190.0 * np.sin(np.arange(1200) / 40.0)
+        x = 200.0 + 190.0 * sin(arange(1200) / 40.0)
         trace.write_text(
             "time_s,user,x_m,y_m\n" + "".join(f"{t},a,{v:.2f},150\n" for t, v in enumerate(x))
         )
@@ -411,7 +399,7 @@ class TestHandover:
                 selected = seen.select(seen.ue == ue)
                 time_s = [0.0, *(h.time_s for h in moves if h.ue == ue), inf]
                 served = [int(selected.cell[0]), *(h.target for h in moves if h.ue == ue)]
-                values = array(served)[np.searchsorted(time_s, selected.time_s, side="right") - 1]
+                values = array(served)[searchsorted(time_s, selected.time_s, side="right") - 1]
                 assert_array_equal(selected.cell, values)
             return len(moves)
 
@@ -426,7 +414,7 @@ class TestHandover:
             [(is_gone, -1), ([-80, -90], 0), (is_gone, -1), ([-90, -80], 1)]
         ):
             state, moved = rule.step(state, array([rsrp_dbm]), 0.1 * k)
-            assert state.serving.tolist() == [serving]
+            assert_array_equal(state.serving, [serving])
             assert not moved.any()
 
 
@@ -443,7 +431,12 @@ def test_every_cell_is_measured(tiny):
 
 
 @mark.parametrize(
-    "exponent, far_m, power_dbm", [(6, 3600.0, 30.0), (7.5, 800.0, 30.0), (2, 300.0, 60.0)]
+    "exponent, far_m, power_dbm",
+    cases("""
+    6, 3600.0, 30.0
+    7.5, 800.0, 30.0
+    2, 300.0, 60.0
+"""),
 )
 def test_exact_reports_have_no_range_and_quantised_ones_that_of_their_standard(
     exponent, far_m, power_dbm, tiny
@@ -451,24 +444,20 @@ def test_exact_reports_have_no_range_and_quantised_ones_that_of_their_standard(
     """10, 300 and far_m from an antenna: RSRP = power - 50 - 10 n log10(d / 10 m), whatever a
     report could say."""
     at_m = [[310.0, 300.0], [600.0, 300.0], [300.0 + far_m, 300.0]]
-    changes = {
-        "world.city": {"kind": "open-field", "width_m": 4000, "height_m": 600},
-        "world.base_stations": [
-            {"name": "a", "position_m": [300, 300], "power_dbm": power_dbm, "height_m": 25}
-        ],
-        "world.ues": {
-            "count": 3,
-            "mobility": {"kind": "static", "positions_m": at_m},
-            "measurement_period_s": 30,
-        },
-    }
+    changes = read_yaml("""
+        world.city: {kind: open-field, width_m: 4000, height_m: 600},
+        world.base_stations: [{name: a, position_m: [300, 300], height_m: 25}],
+        world.ues: {count: 3, mobility: {kind: static}, measurement_period_s: 30}
+    """)
+    changes["world.base_stations"][0]["power_dbm"] = power_dbm
+    changes["world.ues"]["mobility"]["positions_m"] = at_m
     path_loss = {"kind": "log-distance", "exponent": exponent}  # 50 dB at 10 m
-    slant_m = np.hypot(array([10.0, 300.0, far_m]), 25 - 1.5)
-    link_dbm = power_dbm - 50 - 10 * exponent * np.log10(slant_m / 10)
+    slant_m = hypot(array([10.0, 300.0, far_m]), 25 - 1.5)
+    link_dbm = power_dbm - 50 - 10 * exponent * log10(slant_m / 10)
     for report, expected in {
         "exact": link_dbm,
-        "quantised": np.floor(clip(link_dbm, -140, -44)),
-        "quantised-nr": np.floor(clip(link_dbm, -156, -31)),
+        "quantised": floor(clip(link_dbm, -140, -44)),
+        "quantised-nr": floor(clip(link_dbm, -156, -31)),
     }.items():
         world = build_world(
             tiny(changes | {"world.radio": {"path_loss": path_loss, "rsrp_report": report}}).world,
@@ -528,22 +517,23 @@ class TestUniform:
 
 def build_sectored(stations, **radio):
     """A world of these base stations with UMa by the book."""
-    document = {
-        "duration_s": 60.0,
-        "city": {"kind": "open-field", "width_m": 800.0, "height_m": 800.0},
-        "base_stations": stations,
-        "ues": {"count": 2, "mobility": {"kind": "static"}, "measurement_period_s": 10.0},
-        "radio": {"path_loss": {"kind": "uma"}, **radio},
-    }
+    document = read_yaml("""
+        duration_s: 60.0, city: {kind: open-field, width_m: 800.0, height_m: 800.0},
+        ues: {count: 2, mobility: {kind: static}, measurement_period_s: 10.0},
+        radio: {path_loss: {kind: uma}}
+    """)
+    document["base_stations"] = stations
+    document["radio"] |= radio
     return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(4), 60.0)
 
 
-LISTED = [
-    {"name": "alone", "position_m": [100.0, 650.0]},
-    {"name": "north-east", "position_m": [400.0, 400.0], "azimuth_deg": 30},
-    {"name": "south-east", "position_m": [400.0, 400.0], "azimuth_deg": 150},
-    {"name": "west", "position_m": [400.0, 400.0], "azimuth_deg": 270},
-]
+LISTED = read_yaml("""
+    all: [
+        {name: alone, position_m: [100.0, 650.0]},
+        {name: north-east, position_m: [400.0, 400.0], azimuth_deg: 30},
+        {name: south-east, position_m: [400.0, 400.0], azimuth_deg: 150},
+        {name: west, position_m: [400.0, 400.0], azimuth_deg: 270}]
+""")["all"]
 
 
 @mark.parametrize("shadowing", ["correlated", "iid"])
@@ -556,11 +546,10 @@ def test_sectors_of_a_mast_share_shadowing_and_sight(shadowing):
         assert_array_equal(links.los[:, 1], links.los[:, second])
         assert_array_equal(shadow[:, 1], shadow[:, second])
     assert 0.1 < links.los[:, 1].mean() < 0.9  # sight is drawn
-    actual = abs(np.corrcoef(shadow[:, 0], shadow[:, 1])[0, 1])
-    assert actual < 0.3
+    assert abs(corrcoef(shadow[:, 0], shadow[:, 1])[0, 1]) < 0.3
     # between two sectors, 90 degrees from north, both antennas have the same gain: the powers are
     # one
-    between = np.column_stack([np.linspace(410, 790, 50), np.full(50, 400.0)])
+    between = column_stack([linspace(410, 790, 50), full(50, 400.0)])
     result = world.budget.rsrp_dbm(between)
     assert_allclose(result[:, 1], result[:, 2], atol=1e-9)
     # a sector's shadowing is that of the mast with one antenna
@@ -573,39 +562,42 @@ def test_sectors_of_a_mast_share_shadowing_and_sight(shadowing):
 # ---------------------------------------------------------
 
 
+def build_row(n, height_m):
+    """Masts a metre apart."""
+    return [
+        {"name": f"b{k}", "position_m": [400.0 + k, 400.0], "height_m": height_m} for k in range(n)
+    ]
+
+
 @mark.parametrize(
     "law, carrier_hz, height_m, los_db, nlos_db",
-    [
-        ("uma", 2.6e9, 25.0, 4.0, 6.0),
-        ("umi", 2.6e9, 10.0, 4.0, 7.82),
-        ("rma", 2.6e9, 35.0, 4.0, 8.0),
-    ],
+    cases("""
+    "uma", 2.6e9, 25.0, 4.0, 6.0
+    "umi", 2.6e9, 10.0, 4.0, 7.82
+    "rma", 2.6e9, 35.0, 4.0, 8.0
+"""),
 )
 def test_a_3gpp_law_brings_its_probability_of_sight_and_its_deviations(
     law, carrier_hz, height_m, los_db, nlos_db
 ):
     n = 40 if law == "rma" else 16
-    stations = [
-        {"name": f"b{k}", "position_m": [400.0 + k, 400.0], "height_m": height_m} for k in range(n)
-    ]
+    stations = build_row(n, height_m)
     world = build_sectored(stations, path_loss={"kind": law}, carrier_hz=carrier_hz)
     place = default_rng(0).uniform(0, 800, (3000, 2))
     pairs = world.budget.compute_pairs(place)
     expected = world.budget.path_loss.los_probability(pairs).mean()
     assert 0.05 < expected < 0.95
-    assert pairs.los.mean() == approx(expected, abs=0.03)
+    assert_allclose(pairs.los.mean(), expected, atol=0.03)
     obstacle_db = world.budget.gain_db(place, pairs) + world.budget.path_loss.loss_db(
         pairs, carrier_hz
     )
-    assert obstacle_db[pairs.los].std() == approx(los_db, rel=0.06)
-    assert obstacle_db[~pairs.los].std() == approx(nlos_db, rel=0.06)
+    assert_allclose(obstacle_db[pairs.los].std(), los_db, rtol=0.06)
+    assert_allclose(obstacle_db[~pairs.los].std(), nlos_db, rtol=0.06)
 
 
 def test_rma_spreads_more_beyond_its_breakpoint():
     # 2 pi 10 m 1.5 m 0.8 GHz / c = 251 m
-    stations = [
-        {"name": f"b{k}", "position_m": [400.0 + k, 400.0], "height_m": 10.0} for k in range(40)
-    ]
+    stations = build_row(40, 10.0)
     radio = {"path_loss": {"kind": "rma"}, "carrier_hz": 0.8e9}
     place = default_rng(0).uniform(0, 800, (3000, 2))
     for shadowing, far_db in (
@@ -617,23 +609,18 @@ def test_rma_spreads_more_beyond_its_breakpoint():
         ).budget
         pairs = budget.compute_pairs(place)
         obstacle_db = budget.gain_db(place, pairs) + budget.path_loss.loss_db(pairs, 0.8e9)
-        far = pairs.distance_2d_m > 2 * np.pi * 10.0 * 1.5 * 0.8e9 / 3e8
-        actual = obstacle_db[pairs.los & far].std()
-        assert actual == approx(far_db, rel=0.06)
-        actual = obstacle_db[pairs.los & ~far].std()
-        assert actual == approx(4.0, rel=0.06)
-        assert obstacle_db[~pairs.los].std() == approx(8.0, rel=0.06)
+        far = pairs.distance_2d_m > 2 * pi * 10.0 * 1.5 * 0.8e9 / 3e8
+        assert_allclose(obstacle_db[pairs.los & far].std(), far_db, rtol=0.06)
+        assert_allclose(obstacle_db[pairs.los & ~far].std(), 4.0, rtol=0.06)
+        assert_allclose(obstacle_db[~pairs.los].std(), 8.0, rtol=0.06)
 
 
 def test_what_is_stated_holds_beside_a_3gpp_law():
     place = default_rng(0).uniform(0, 800, (500, 2))
-    stated = {
-        "kind": "correlated",
-        "std_db": 4.0,
-        "nlos_std_db": 6.0,
-        "decorrelation_m": 37.0,
-        "nlos_decorrelation_m": 50.0,
-    }
+    stated = read_yaml("""
+        kind: correlated, std_db: 4.0, nlos_std_db: 6.0, decorrelation_m: 37.0,
+        nlos_decorrelation_m: 50.0
+    """)
     same = build_sectored(LISTED, shadowing=stated).budget.rsrp_dbm(place)
     assert_array_equal(
         build_sectored(LISTED).budget.rsrp_dbm(place), same

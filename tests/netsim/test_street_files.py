@@ -6,10 +6,10 @@ import json
 from datetime import date
 
 import numpy as np
-import pytest
 import shapely
 from noticed import lines as lines_of
 from pyproj import Transformer
+from pytest import approx, mark, raises
 from refused import catch_line
 from tabled import cases
 
@@ -70,7 +70,7 @@ def speeds(**tags):
 
 
 class TestTags:
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("highway", "street_class", "walk", "cycle", "drive_km_h"),
         cases(
             r"""
@@ -92,9 +92,9 @@ class TestTags:
     def test_classes_and_speeds(self, highway, street_class, walk, cycle, drive_km_h):
         street = parse_street({"highway": highway})
         assert CLASSES[street.street_class] == street_class
-        assert street.speed_m_s[0] == pytest.approx((1.4 * walk, 4.5 * cycle, drive_km_h * KM_H))
+        assert street.speed_m_s[0] == approx((1.4 * walk, 4.5 * cycle, drive_km_h * KM_H))
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("value", "km_h"),
         cases(
             r"""
@@ -127,7 +127,7 @@ class TestTags:
     def test_speed_limits(self, value, km_h):
         assert speeds(maxspeed=value)[0][DRIVE] == km_h
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("tags", "forward", "backward"),
         cases(
             r"""
@@ -156,7 +156,7 @@ class TestTags:
         assert coordinates[WALK] == back[WALK]
         assert (coordinates[CYCLE] > 0) == (forward and coordinates[WALK] > 0)
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("tags", "open_to"),
         cases(
             r"""
@@ -173,7 +173,7 @@ class TestTags:
     def test_access(self, tags, open_to):
         assert tuple(int(v > 0) for v in speeds(**tags)[0]) == open_to
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("tags", "reason"),
         [
             *cases(
@@ -211,9 +211,7 @@ class TestGeoJson:
             [200, 50],
         ]
         forward_m_s, backward_m_s = lines.speed_m_s.swapaxes(0, 1)
-        assert forward_m_s == pytest.approx(
-            np.array([[1.4, 4.5, 30 * KM_H], [1.4, 0, 0], [1.4, 0, 0]])
-        )
+        assert forward_m_s == approx(np.array([[1.4, 4.5, 30 * KM_H], [1.4, 0, 0], [1.4, 0, 0]]))
         assert backward_m_s.tolist()[0] == [1.4, 0, 0]
         (message,) = lines_of(notes)
         assert "3 of its shapes are no streets" in message
@@ -227,7 +225,7 @@ class TestGeoJson:
         {"junction": "roundabout", "bicycle": "dismount", "access": "private", "foot": "yes"},
     )
 
-    @pytest.mark.parametrize("holds", ["hstore", "json", "object", "all"])
+    @mark.parametrize("holds", ["hstore", "json", "object", "all"])
     def test_tags_in_one_property_count_as_properties(self, tmp_path, holds):
         """GDAL has text in other_tags, hstore or JSON, beside columns that are null; others an
         object `tags`."""
@@ -259,7 +257,7 @@ class TestGeoJson:
         both = line(places[0], **hold_tags({"oneway": "yes"}) | {"oneway": "no"})
         assert (read_osm(write(tmp_path, both))[0].speed_m_s > 0).all()  # a property counts before
 
-    @pytest.mark.parametrize("holds", ["hstore", "json"])
+    @mark.parametrize("holds", ["hstore", "json"])
     def test_levels_and_parts_in_one_property_are_read(self, tmp_path, holds):
         tags = {"building:levels": "4", "min_height": "0"}
         if holds == "json":
@@ -270,7 +268,7 @@ class TestGeoJson:
         part = Footprints(file=write(tmp_path, house(0, 0, height_m=None, other_tags=text), roof))
         assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [12]
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         "tags",
         ["old, grey", '"oneway"=>"yes" "a"', "{oneway=yes}", '{"oneway": ', '["yes"]', 3, ["a"]],
     )
@@ -279,7 +277,7 @@ class TestGeoJson:
             r'features\[0\]: properties.tags: .* is no object, JSON or "key"=>"value"; mend '
             r"or remove it"
         )
-        with pytest.raises(BadInput, match=words) as refused:
+        with raises(BadInput, match=words) as refused:
             read_osm(write(tmp_path, line([[0, 0], [9, 9]], tags=tags)))
         assert len(refused.value.lines) == 1
 
@@ -298,7 +296,7 @@ class TestGeoJson:
         assert len(graph) == 2
         assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 3
 
-    @pytest.mark.parametrize("crs", ["EPSG:32632", "lonlat"])
+    @mark.parametrize("crs", ["EPSG:32632", "lonlat"])
     def test_streets_lie_on_the_plane_of_the_buildings(self, tmp_path, crs):
         """The same street in degrees and in UTM, around the origin of the buildings."""
         to_utm = Transformer.from_crs("EPSG:4326", "EPSG:32632", always_xy=True)
@@ -316,12 +314,12 @@ class TestGeoJson:
         ]
         message = read_osm(write(tmp_path, line([list(p) for p in given])), crs, HERE)[0]
         for lines in (stated, message):
-            assert lines.path.vertex_m[0] == pytest.approx([0, 0], abs=1e-3)
+            assert lines.path.vertex_m[0] == approx([0, 0], abs=1e-3)
             east_m = 0.002 * 111_320 * np.cos(np.radians(48.137))
-            assert lines.path.vertex_m[2] == pytest.approx([east_m, 0], abs=0.5)
-            assert lines.path.vertex_m[1, 1] == pytest.approx(0.0005 * 111_200, abs=0.2)
+            assert lines.path.vertex_m[2] == approx([east_m, 0], abs=0.5)
+            assert lines.path.vertex_m[1, 1] == approx(0.0005 * 111_200, abs=0.2)
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("features", "words"),
         cases(
             r"""
@@ -340,7 +338,7 @@ class TestGeoJson:
     )
     def test_bad_features_are_refused_in_a_line(self, tmp_path, features, words):
         stated = [item if "type" in item else line(**item) for item in features]
-        with pytest.raises(BadInput, match=words) as refused:
+        with raises(BadInput, match=words) as refused:
             read_osm(write(tmp_path, *stated))
         assert len(refused.value.lines) == 1
         assert str(refused.value).startswith(str(tmp_path))
@@ -382,7 +380,7 @@ def network(folder, text=NET, name="town.net.xml"):
 
 
 class TestSumo:
-    @pytest.mark.parametrize("name", ["town.net.xml", "town.net.xml.gz"])
+    @mark.parametrize("name", ["town.net.xml", "town.net.xml.gz"])
     def test_edges_of_a_network(self, tmp_path, name):
         lines, notes, _ = read_sumo(network(tmp_path, name=name))
         assert lines_of(notes) == [
@@ -434,14 +432,14 @@ class TestSumo:
         plain, *_ = read_sumo(network(tmp_path))
         away_m = np.linalg.norm(lines.path.vertex_m - plain.path.vertex_m, axis=1)
         assert away_m.max() < 10  # grid north is 1.9 degrees away
-        assert lines.path.vertex_m[0] == pytest.approx([0, 0], abs=0.02)
+        assert lines.path.vertex_m[0] == approx([0, 0], abs=0.02)
         length_m = np.linalg.norm(lines.path.vertex_m[2] - lines.path.vertex_m[0])
         scale = 0.9996 * (
             1 + (east_m - 500e3) ** 2 / (2 * 6.38e6**2)
         )  # of UTM, so far from its meridian
-        assert length_m == pytest.approx(100 / scale, abs=2e-3)
+        assert length_m == approx(100 / scale, abs=2e-3)
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("old", "new", "words"),
         cases(
             r"""
@@ -467,7 +465,7 @@ class TestSumo:
             text = NET.replace("</edge>", "</hedge>")
         else:
             text = NET
-        with pytest.raises(BadInput, match=words) as refused:
+        with raises(BadInput, match=words) as refused:
             read_sumo(network(tmp_path, text.replace(old, new)))
         assert len(refused.value.lines) == 1
         assert str(refused.value).startswith(str(tmp_path))
@@ -537,7 +535,7 @@ class TestNetworkBesideHouses:
             assert (shapely.distance(street, shapely.points(state.position_m[walks])) < 62).all()
         assert outside > 20
 
-    @pytest.mark.parametrize(
+    @mark.parametrize(
         ("old", "new", "words"),
         [
             ('allow="pedestrian"', 'allow="tram"', None),
@@ -562,7 +560,7 @@ class TestNetworkBesideHouses:
 
     def test_a_projection_that_names_a_file_is_refused(self, tmp_path):
         text = compute_quarter("+proj=utm +nadgrids=/etc/passwd")
-        with pytest.raises(BadInput, match="no projection in m that is read"):
+        with raises(BadInput, match="no projection in m that is read"):
             read_sumo(network(tmp_path, text), HERE)
 
 
@@ -595,7 +593,7 @@ class TestFootprints:
         open_to = (graph.speed_m_s > 0).any(axis=2)
         assert len(graph.node_m) == 932
         assert open_to.sum() == 2610
-        assert (graph.length_m @ open_to).sum() / 1e3 == pytest.approx(181.9, abs=0.1)
+        assert (graph.length_m @ open_to).sum() / 1e3 == approx(181.9, abs=0.1)
         assert area.contains(graph.path.vertex_m).all()
         assert lines_of(city.notices(None))[0].endswith(
             "heights of buildings: 35 by default_height_m"

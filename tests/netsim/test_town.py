@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import shapely
 import shapely.affinity
+from numpy.testing import assert_array_equal
+from pytest import approx, mark
 
 from netsim.city.town import (
     WIDTH_M,
@@ -32,8 +33,8 @@ def count_degrees(lines):
     return np.unique(ends, axis=0, return_counts=True)[1]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 7])
+@mark.slow
+@mark.parametrize("seed", [0, 1, 7])
 def test_density_of_streets_and_buildings(seed):
     """Within the ranges of European inner cities: 150 to 220 junctions per km^2, coverage 0.20 to
     0.35."""
@@ -50,7 +51,7 @@ def test_density_of_streets_and_buildings(seed):
     )  # none overlaps another
 
 
-@pytest.mark.parametrize("side_m", [300, 1000])
+@mark.parametrize("side_m", [300, 1000])
 def test_towns_of_any_size_are_whole(side_m):
     town = Town(width_m=side_m, height_m=1.5 * side_m)
     area = town.area(None)
@@ -60,7 +61,7 @@ def test_towns_of_any_size_are_whole(side_m):
         assert shapely.is_valid(buildings.footprint).all()
         assert (shapely.area(buildings.footprint) >= 60).all()
         floors = buildings.height_m / 3
-        np.testing.assert_array_equal(floors, np.round(floors))
+        assert_array_equal(floors, np.round(floors))
         # TR 38.901: UEs at most 22.5 m high
         assert floors.min() >= 1
         assert floors.max() <= 8
@@ -95,8 +96,8 @@ def test_cuts_run_across_the_longer_side_at_the_drawn_share():
     share = 0.4 + 0.2 * unit
     shares = np.stack([share, 1 - share], 1)
     area_m2 = shapely.area(part).reshape(3, 2)
-    assert np.sort(area_m2) == pytest.approx(400 * np.sort(shares))
-    assert shapely.length(part) == pytest.approx(2 * (10 + shapely.area(part) / 10))
+    assert np.sort(area_m2) == approx(400 * np.sort(shares))
+    assert shapely.length(part) == approx(2 * (10 + shapely.area(part) / 10))
 
 
 def test_every_second_main_street_is_a_primary_one():
@@ -131,11 +132,11 @@ def test_the_seed_decides_everything():
         draw_town.cache_clear()
         result.append((town.buildings(area, Streams(seed)), town.street_graph(area, Streams(seed))))
     (first, streets), (same, again), (second, _) = result
-    np.testing.assert_array_equal(
+    assert_array_equal(
         shapely.get_coordinates(first.footprint), shapely.get_coordinates(same.footprint)
     )
-    np.testing.assert_array_equal(streets.path.vertex_m, again.path.vertex_m)
-    np.testing.assert_array_equal(streets.speed_m_s, again.speed_m_s)
+    assert_array_equal(streets.path.vertex_m, again.path.vertex_m)
+    assert_array_equal(streets.speed_m_s, again.speed_m_s)
     assert len(second) != len(first) or not np.array_equal(second.height_m, first.height_m)
 
 
@@ -156,5 +157,5 @@ def test_a_street_that_the_river_meets_twice_is_no_bridge():
     wet_m = shapely.length(
         shapely.intersection(shapely.union_all(secondary), shapely.buffer(river, -1.0))
     )
-    assert wet_m == pytest.approx(58)  # of the other street, from bank to bank
+    assert wet_m == approx(58)  # of the other street, from bank to bank
     assert len(bridged.line) - len(secondary) == 2  # new bridges, in the middle and in the west

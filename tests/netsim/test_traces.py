@@ -8,10 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pytest
 from noticed import lines
+from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx, fixture, mark
 from refused import catch_line
-from tabled import cases
+from tabled import cases, name_cases
 
 from netsim.clock import Clock
 from netsim.geometry import Area
@@ -50,12 +51,12 @@ GOOD = rows(
 # ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+@mark.parametrize("name", ["t.csv", "t.csv.gz"])
 def test_what_is_written_is_read(tmp_path, name):
     table = read_trace_table(write(tmp_path, GOOD, name))
     assert table.fixes.time_s.tolist() == [T0, T0, T0 + 1, T0 + 60]
-    assert [table.users[u] for u in table.fixes.user] == ["a", "a", "b", "a"]
-    assert [table.cells[c] for c in table.fixes.cell] == ["x", "y", "x", "x"]
+    assert "".join(table.users[u] for u in table.fixes.user) == "aaba"
+    assert "".join(table.cells[c] for c in table.fixes.cell) == "xyxx"
     lat, lon = table.fixes.place.T.tolist()
     assert lat == [34.01, 34.01, 34.02, 34.011]
     assert lon == [-118.49, -118.49, -118.48, -118.49]
@@ -64,30 +65,26 @@ def test_what_is_written_is_read(tmp_path, name):
     assert not table.notices
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        ("\n", "\r\n"),
-        ("\n", "\r"),
-        ("\n", "\n\n"),
-        (",", ";"),
-        (",", "\t"),
-        ("a,", '"a",'),
-        ("time_s", "\ufefftime_s"),
-        ("x\n", "x"),
-    ],
-    ids=["crlf", "cr", "blank lines", "semicolon", "tab", "quotes", "bom", "no last newline"],
+@mark.parametrize(
+    ("old", "new"),
+    cases(
+        r"""
+        "\n", "\r\n"
+        "\n", "\r"
+        "\n", "\n\n"
+        ",", ";"
+        ",", "\t"
+        "a,", '"a",'
+        "time_s", "\ufefftime_s"
+        "-95,x\n", "-95,x"
+        """
+    ),
 )
-def test_dialects_of_csv_read_the_same(tmp_path, change):
+def test_dialects_of_csv_read_the_same(tmp_path, old, new):
     plain = read_trace_table(write(tmp_path, GOOD, "plain.csv"))
-    if change == ("x\n", "x"):
-        changed = GOOD[:-1]
-    else:
-        changed = GOOD.replace(*change)
-    second = read_trace_table(write(tmp_path, changed, "other.csv"))
-    for column in ("time_s", "user", "rsrp_dbm", "cell"):
-        np.testing.assert_array_equal(getattr(plain.fixes, column), getattr(second.fixes, column))
-    np.testing.assert_array_equal(plain.fixes.place.T, second.fixes.place.T)
+    second = read_trace_table(write(tmp_path, GOOD.replace(old, new), "other.csv"))
+    for column in ("time_s", "user", "rsrp_dbm", "cell", "place"):
+        assert_array_equal(getattr(plain.fixes, column), getattr(second.fixes, column))
     assert plain.users == second.users
     assert plain.cells == second.cells
 
@@ -112,17 +109,13 @@ def test_unusable_rows_are_counted_once_each(tmp_path):
     assert left_out == {"cell_missing": 2, "rsrp_missing": 3, "rsrp_out_of_range": 2}
     assert len(table) == 1
     assert table.cells == ("x",)
-    counts = read_trace(path).counts
-    assert (
-        counts["rows_read"] == 8 == sum(n for reason, n in counts.items() if reason != "rows_read")
-    )
+    counts = dict(read_trace(path).counts)
+    assert counts.pop("rows_read") == sum(counts.values()) == 8
 
 
 PLAIN = "time_s,user,lat,lon\n"
-BAD = {
-    name: row
-    for name, *row in cases(
-        r"""
+BAD = name_cases(
+    r"""
     "lat text", '${PLAIN}1,a,1,2\n2,a,abc,2\n', "line 3, column lat: 'abc' is not a number in [-90, 90];"
     "lat empty", '${PLAIN}1,a,,2\n', 'no row has a position with a time; give a csv file'
     "lat underscore", '${PLAIN}1,a,1_0,2\n', "line 2, column lat: '1_0' is not a number in [-90, 90];"
@@ -161,29 +154,20 @@ BAD = {
         'line 1: no column time_s, x_m, y_m; the file has time, x, y; add what is missing, or try '
         '--columns time_s=time,x_m=x,y_m=y'
     """,
-        PLAIN=PLAIN,
-    )
-}
+    PLAIN=PLAIN,
+)
 
 
-@pytest.mark.parametrize("case", BAD)
+@mark.parametrize("case", BAD)
 def test_bad_text_is_refused_in_one_line(tmp_path, case):
     text, problem = BAD[case]
     path = write(tmp_path, text)
     assert catch_line(read_trace_table, path).startswith(f"{path}: {problem}")
 
 
-BYTES = {
-    "empty": ("t.csv", b"", "the file is empty (0 bytes); give a file with rows"),
-    "damaged": (
-        "t.csv.gz",
-        gzip.compress(GOOD.encode())[:-8] + b"\0" * 8,
-        "gzip data damaged (CRC check failed",
-    ),
-} | {
-    name: row
-    for name, *row in cases(
-        r"""
+BYTES = name_cases(
+    r"""
+    "empty", "t.csv", b"", "the file is empty (0 bytes); give a file with rows"
     "not gzip", "t.csv.gz", b"time_s",
         "named .gz but not gzip (begins with b'time'); rename or compress it"
     "not UTF-8", "t.csv", b"time_s,lat\n1,\xff\n",
@@ -191,11 +175,15 @@ BYTES = {
     "binary", "t.csv", b"a,b\n\n\0\1",
         "line 3: holds a NUL byte: binary or UTF-16; give a UTF-8 CSV file"
     """
-    )
-}
+)
+BYTES["damaged"] = (
+    "t.csv.gz",
+    gzip.compress(GOOD.encode())[:-8] + b"\0" * 8,
+    "gzip data damaged (CRC check failed",
+)
 
 
-@pytest.mark.parametrize("case", BYTES)
+@mark.parametrize("case", BYTES)
 def test_bad_bytes_are_refused_in_one_line(tmp_path, case):
     name, raw, problem = BYTES[case]
     path = tmp_path / name
@@ -223,9 +211,9 @@ def test_a_trace_is_in_local_metres_and_seconds_from_local_midnight(tmp_path):
     )
     trace = read_trace(write(tmp_path, text), timezone="America/Los_Angeles")
     assert trace.origin_deg == (34.0, -118.5)
-    np.testing.assert_allclose(trace.position_m[:2], 0.0, atol=1e-6)
+    assert_allclose(trace.position_m[:2], 0.0, atol=1e-6)
     # a degree of latitude at 34 N on WGS84 is 110,922 m
-    np.testing.assert_allclose(trace.position_m[2], [0.0, 110_922 * 0.009], atol=0.1)
+    assert_allclose(trace.position_m[2], [0.0, 110_922 * 0.009], atol=0.1)
     assert trace.local.first_day == date(2021, 4, 21)
     assert trace.time_s[0] == 14 * 3600 + 10 * 60 + 2
     assert trace.rsrp_dbm is None
@@ -236,14 +224,13 @@ def test_a_trace_is_in_local_metres_and_seconds_from_local_midnight(tmp_path):
 def test_points_astride_the_antimeridian_stay_together(tmp_path):
     text = rows("1,a,-17,179.999", "2,a,-17,-179.999", "3,a,-17,-179.999", header=PLAIN.strip())
     trace = read_trace(write(tmp_path, text))
-    assert trace.area.side_m[0] == pytest.approx(213, abs=1)
-    assert trace.origin_deg[1] == pytest.approx(-179.999)
+    assert trace.area.side_m[0] == approx(213, abs=1)
+    assert trace.origin_deg[1] == approx(-179.999)
 
 
 def test_after_a_clock_change_elapsed_time_goes_on(tmp_path):
-    start = datetime(
-        2021, 3, 28, 0, 0, tzinfo=UTC
-    ).timestamp()  # Paris leaves winter time at 01:00 UTC
+    # Paris leaves winter time at 01:00 UTC
+    start = datetime(2021, 3, 28, tzinfo=UTC).timestamp()
     text = rows(f"{start},a,48,2", f"{start + 86400},a,48,2", header=PLAIN.strip())
     trace = read_trace(write(tmp_path, text), timezone="Europe/Paris")
     assert trace.time_s.tolist() == [3600.0, 3600.0 + 86400.0]
@@ -271,22 +258,15 @@ def test_choices_that_leave_nothing_are_refused(tmp_path):
     path = write(tmp_path, GOOD)
     span = "2021-04-21T21:10:02Z to 2021-04-21T21:11:02Z"
     place = f"the file covers {span}, lat 34.01000 to 34.02000, lon -118.49000 to -118.48000"
-    assert catch_line(read_trace, path, until=T0) == (
-        f"{path}: no row is left (outside_window 4); {place}; widen since, until or area_deg"
-    )
-    assert catch_line(read_trace, path, cell="xy") == (
-        f"{path}: cell: no row of 'xy'; did you mean y or x? busiest cells (rows): x "
-        f"(3), y (1); use one, or all"
-    )
+    message = catch_line(read_trace, path, until=T0)
+    assert f"no row is left (outside_window 4); {place}; widen since, until or area_deg" in message
+    message = catch_line(read_trace, path, cell="xy")
+    assert "no row of 'xy'; did you mean y or x? busiest cells (rows): x (3), y (1);" in message
     bare = write(tmp_path, PLAIN + "1,a,1,2\n", "bare.csv")
-    assert catch_line(read_trace, bare, cell="x") == (
-        f"{bare}: cell: 'x' asked for, but the file has no column cell; leave cell out, "
-        f"or try --columns cell=HEADER"
-    )
+    message = catch_line(read_trace, bare, cell="x")
+    assert "cell: 'x' asked for, but the file has no column cell;" in message
     useless = write(tmp_path, rows("1,a,1,2,,x"), "useless.csv")
-    assert catch_line(read_trace, useless) == (
-        f"{useless}: no row is usable (rsrp_missing 1); check those columns of the file"
-    )
+    assert "no row is usable (rsrp_missing 1)" in catch_line(read_trace, useless)
 
 
 # --- users
@@ -301,13 +281,8 @@ TWO_DAYS = (
 def test_users_may_be_ids_days_or_one_target(tmp_path):
     path = write(tmp_path, TWO_DAYS)
     ids = read_trace(path, users="id")
-    rows_of_ids = [(ids.users[u], t - 43200) for u, t in zip(ids.user, ids.time_s, strict=True)]
-    assert rows_of_ids == [
-        ("a", 0),
-        ("a", 9),
-        ("c", 86400),
-        ("b", 5),
-    ]
+    assert "".join(ids.users[u] for u in ids.user) == "aacb"
+    assert (ids.time_s - 43200).tolist() == [0, 9, 86400, 5]
     days = read_trace(path, users="day")
     assert days.users == ("2021-04-22", "2021-04-23")
     assert days.user.tolist() == [0, 0, 0, 1]
@@ -362,8 +337,8 @@ def locate_places(*stays: np.ndarray, first_day: date = date(2021, 4, 21)) -> Us
 
 def test_home_is_where_nights_are_and_work_where_office_hours_are():
     result = locate_places(*week(), stay(BAR, 19, 20))
-    np.testing.assert_allclose(result.home_m, HOME, atol=5)
-    np.testing.assert_allclose(result.work_m, OFFICE, atol=5)
+    assert_allclose(result.home_m, HOME, atol=5)
+    assert_allclose(result.work_m, OFFICE, atol=5)
     assert np.isnan(result.densest_m).all()
     assert result.nights == 7
 
@@ -373,7 +348,7 @@ def test_weekends_are_not_work():
     nights = [stay(HOME, 24 * d, 5) for d in range(9)]
     days = [stay(BAR if d % 7 < 2 else OFFICE, 24 * d + 10, 5) for d in range(9)]
     result = locate_places(*nights, *days, first_day=date(2021, 4, 24))
-    np.testing.assert_allclose(result.work_m, OFFICE, atol=5)
+    assert_allclose(result.work_m, OFFICE, atol=5)
     weekend = locate_places(*nights, *days[:2], *days[7:], first_day=date(2021, 4, 24))
     assert np.isfinite(weekend.home_m).all()
     assert np.isnan(weekend.work_m).all()
@@ -390,15 +365,12 @@ def test_work_is_not_home():
 def test_time_counts_and_not_rows():
     """A row a second in the bar for twenty minutes: more rows, and less time, than one in five
     minutes all night."""
-    nights = [
-        piece
-        for d in range(4)
-        for piece in (stay(BAR, 24 * d, 1 / 3, 1.0), stay(HOME, 24 * d + 1, 4))
-    ]
-    np.testing.assert_allclose(locate_places(*nights).home_m, HOME, atol=5)
+    visits = [stay(BAR, 24 * d, 1 / 3, 1.0) for d in range(4)]
+    nights = [stay(HOME, 24 * d + 1, 4) for d in range(4)]
+    assert_allclose(locate_places(*visits, *nights).home_m, HOME, atol=5)
 
 
-@pytest.mark.parametrize("cut_m", [0.0, 33.3])
+@mark.parametrize("cut_m", [0.0, 33.3])
 def test_home_moves_with_the_plane(cut_m):
     """Wherever an origin lies: no line of a grid cuts the place in two."""
     rows = np.concatenate([*week(), stay(BAR, 19, 4)])
@@ -407,16 +379,16 @@ def test_home_moves_with_the_plane(cut_m):
     by_m = np.array([1e6 + cut_m, -3e5 - cut_m])
     original = find_user_places(rows[:, 1:], rows[:, 0], clock)
     shifted = find_user_places(rows[:, 1:] + by_m, rows[:, 0], clock)
-    np.testing.assert_allclose(shifted.home_m - by_m, original.home_m, atol=1e-6)
-    np.testing.assert_allclose(shifted.work_m - by_m, original.work_m, atol=1e-6)
+    assert_allclose(shifted.home_m - by_m, original.home_m, atol=1e-6)
+    assert_allclose(shifted.work_m - by_m, original.work_m, atol=1e-6)
 
 
-@pytest.mark.parametrize("step", [3, 11])
+@mark.parametrize("step", [3, 11])
 def test_home_does_not_hang_on_the_sampling_rate(step):
     rows = np.concatenate(week())
     result = find_user_places(rows[::step, 1:], rows[::step, 0], Clock(date(2021, 4, 21)))
-    np.testing.assert_allclose(result.home_m, HOME, atol=20)
-    np.testing.assert_allclose(result.work_m, OFFICE, atol=20)
+    assert_allclose(result.home_m, HOME, atol=20)
+    assert_allclose(result.work_m, OFFICE, atol=20)
 
 
 def test_few_nights_make_no_home_and_the_place_of_most_time_stands_by_itself():
@@ -424,7 +396,7 @@ def test_few_nights_make_no_home_and_the_place_of_most_time_stands_by_itself():
     two = locate_places(*week(2), stay(OFFICE, 40, 3))
     assert two.nights == 2
     assert np.isnan([two.home_m, two.work_m]).all()
-    np.testing.assert_allclose(two.densest_m, OFFICE, atol=5)
+    assert_allclose(two.densest_m, OFFICE, atol=5)
     by_day = locate_places(*week(7, first_h=7.0))  # nobody knows where the nights were spent
     assert by_day.nights == 0
     assert np.isnan(by_day.home_m).all()
@@ -436,13 +408,13 @@ def test_who_spends_the_nights_in_many_places_has_no_home():
     nights = [stay(HOME if d % 2 else (3000.0 * d, 9000.0), 24 * d, 5) for d in range(12)]
     assert np.isnan(locate_places(*nights).home_m).all()
     added = locate_places(*nights, stay(HOME, 24 * 12, 5))
-    np.testing.assert_allclose(added.home_m, HOME, atol=5)
-    waits = [
-        stay((200.0 * k + 9000.0 * (d % 2), 400.0 * k), 24 * d + k, 0.8)
-        for d in range(9)
-        for k in range(5)
-    ]
-    assert np.isnan(locate_places(*waits).home_m).all(), "no place has most of a night"
+    assert_allclose(added.home_m, HOME, atol=5)
+    waits = []  # no place has most of a night
+    for d in range(9):
+        for k in range(5):
+            place_m = (200.0 * k + 9000.0 * (d % 2), 400.0 * k)
+            waits.append(stay(place_m, 24 * d + k, 0.8))
+    assert np.isnan(locate_places(*waits).home_m).all()
 
 
 def test_hours_of_a_night_are_those_of_the_wall_clock():
@@ -458,7 +430,7 @@ def test_hours_of_a_night_are_those_of_the_wall_clock():
 # ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
+@fixture
 def walk(tmp_path) -> Replay:
     """Three users, 200 rows at irregular times in two hours, many of them equal."""
     rng = np.random.default_rng(5)
@@ -486,10 +458,10 @@ def test_windows_partition_the_rows(walk):
     trace = walk.load(86400.0)
     edges = np.append(np.linspace(trace.time_s[0], trace.time_s.max(), 23), np.inf)
     fixes = Fixes.join(replay_windows(walk, edges))
-    order = np.lexsort((fixes.time_s, fixes.ue))
-    np.testing.assert_array_equal(fixes.ue[order], trace.user)
+    fixes = fixes.select(np.lexsort((fixes.time_s, fixes.ue)))
+    assert_array_equal(fixes.ue, trace.user)
     for column in ("time_s", "position_m", "rsrp_dbm", "cell"):
-        np.testing.assert_array_equal(getattr(fixes, column)[order], getattr(trace, column))
+        assert_array_equal(getattr(fixes, column), getattr(trace, column))
 
 
 def test_position_is_the_last_fix_while_it_is_fresh(walk):
@@ -498,38 +470,35 @@ def test_position_is_the_last_fix_while_it_is_fresh(walk):
     start = part.start(np.arange(3), GROUND)
     assert np.isnan(start.position_m).all()
     # jumps forward and back: the position depends on the end of the window alone
-    for t1_s in trace.time_s.min() + np.array([0.0, 600.0, 601.0, 3000.0, 60.0, 7000.0, 9000.0]):
+    for later_s in (0.0, 600.0, 601.0, 3000.0, 60.0, 7000.0, 9000.0):
+        t1_s = trace.time_s.min() + later_s
         start, _ = part.advance(start, t1_s - 1, t1_s, GROUND)
         for ue in range(3):
             before = np.flatnonzero((trace.user == ue) & (trace.time_s <= t1_s))
-            fresh = before.size and t1_s - trace.time_s[before[-1]] <= 90.0
-            if fresh:
-                expected = trace.position_m[before[-1]]
-            else:
-                expected = [np.nan, np.nan]
-            np.testing.assert_array_equal(start.position_m[ue], expected)
+            expected_m = np.full(2, np.nan)
+            if before.size and t1_s - trace.time_s[before[-1]] <= 90.0:
+                expected_m = trace.position_m[before[-1]]
+            assert_array_equal(start.position_m[ue], expected_m)
 
 
 def follow_world(tmp_path, lines, tick_s):
     """Tracks of a world of that trace (time, user, place on the x axis): UE -> look -> place, NaN
     for an absent one."""
-    path = write(
-        tmp_path,
-        "time_s,user,x_m,y_m,rsrp_dbm\n" + "".join(f"{t},{u},{x},0,-80\n" for t, u, x in lines),
+    text = rows(*(f"{t},{u},{x},0,-80" for t, u, x in lines), header="time_s,user,x_m,y_m,rsrp_dbm")
+    trace = str(write(tmp_path, text))
+    mobility = {"kind": "replay", "trace": trace, "users": "id", "absent_after_s": 1e6}
+    setting = WorldSetting(
+        tick_s=tick_s,
+        duration_s=None,
+        city={"kind": "open-field"},
+        base_stations=(),
+        ues={"mobility": mobility},
     )
-    mobility = {"kind": "replay", "trace": str(path), "users": "id", "absent_after_s": 1e6}
-    setting = {
-        "tick_s": tick_s,
-        "duration_s": None,
-        "city": {"kind": "open-field"},
-        "base_stations": (),
-    }
-    setting = WorldSetting.model_validate(setting | {"ues": {"mobility": mobility}})
     world = build_world(setting, Streams(0), 86_400.0)
     world.follow(Looks.choose_interval(len(world.ues), world.duration_s, tick_s))
     world.env.run(until=world.duration_s)
     world.catch_up()
-    assert world.tracks.looks.every_s == pytest.approx(tick_s)
+    assert world.tracks.looks.every_s == approx(tick_s)
     result = {ue: {} for ue in range(len(world.ues))}
     for item in world.tracks.drain():
         for ue, at_m in zip(item.ue, item.seen.at_m, strict=True):
@@ -539,34 +508,36 @@ def follow_world(tmp_path, lines, tick_s):
 
 def test_tracks_of_a_replay_are_where_the_log_says_at_that_time(tmp_path):
     """An hourly log: in the office from 9 h to before 17 h, and a row at time 0."""
-    office = [(3600 * h, "a", 4.0 if h % 24 in range(9, 17) else 0.0) for h in range(72)]
-    days = {d + h: x for d in (0, 24, 48) for h, x in ((8, 0.0), (9, 4.0), (16, 4.0), (17, 0.0))}
-    assert follow_world(tmp_path, office, 3600) == {0: {0: 0.0} | days}
+    office = [(3600 * h, "a", 4.0 * (9 <= h % 24 < 17)) for h in range(72)]
+    track = {0: 0.0}
+    for d in (0, 24, 48):
+        track |= {d + 8: 0.0, d + 9: 4.0, d + 16: 4.0, d + 17: 0.0}
+    assert follow_world(tmp_path, office, 3600) == {0: track}
 
 
-@pytest.mark.parametrize("tick_s", [0.1, 0.3, 1.0, 7.0, 60.0])
-@pytest.mark.parametrize("begins_s", [0, 1_699_920_000, 1_699_920_000 + 20 * 420])
+@mark.parametrize("tick_s", [0.1, 0.3, 1.0, 7.0, 60.0])
+@mark.parametrize("begins_s", [0, 1_699_920_000, 1_699_920_000 + 20 * 420])
 def test_tracks_at_every_tick_are_at_the_last_row_so_far(tick_s, begins_s, tmp_path):
     """A UE at 2 m/s, logged on ticks and between, and one that comes later; with dates, seconds are
     rounded."""
-    row_s = np.unique(
-        np.round(np.append(np.arange(30) * tick_s, np.arange(0, 30, 0.37) * tick_s), 3)
+    ticks = np.append(np.arange(30), np.arange(0, 30, 0.37))
+    log = (
+        np.unique(np.round(ticks * tick_s, 3)),
+        np.round(np.arange(11, 16) * tick_s, 3),
     )
-    log = {0: row_s, 1: np.round(np.arange(11, 16) * tick_s, 3)}
-    lines = [
-        (f"{begins_s + t:.3f}", "ab"[ue], f"{2 * t:.3f}")
-        for ue, times in log.items()
-        for t in times
-    ]
+    lines = []
+    for user, times in zip("ab", log, strict=True):
+        lines += [(f"{begins_s + t:.3f}", user, f"{2 * t:.3f}") for t in times]
     tracks = follow_world(tmp_path, lines, tick_s)
     start_s = begins_s % 86_400
-    for ue, times in log.items():
-        rows_ = sorted(tracks[ue].items())
-        for k in range(round(start_s / tick_s), round(start_s / tick_s) + 29):
-            message = [x for look, x in rows_ if look <= k]
+    first = round(start_s / tick_s)
+    for ue, times in enumerate(log):
+        track = sorted(tracks[ue].items())
+        for k in range(first, first + 29):
+            passed_m = [x for look, x in track if look <= k]
             past_s = times[times <= k * tick_s - start_s + 1e-5]
-            assert message[-1:] == pytest.approx(list(2 * past_s[-1:])), (ue, k)
-    assert tracks[0][round(start_s / tick_s)] == 0.0
+            assert passed_m[-1:] == approx(2 * past_s[-1:]), (ue, k)
+    assert tracks[0][first] == 0.0
 
 
 def test_fewer_ues_play_the_first_users_and_more_are_refused(walk):
@@ -583,9 +554,9 @@ def test_places_of_a_replay_are_those_of_each_user(walk):
     for ue in range(3):
         is_own = trace.user == ue
         expected = find_user_places(trace.position_m[is_own], trace.time_s[is_own], GROUND.clock)
-        np.testing.assert_array_equal(places.home_m[ue], expected.home_m)
-        np.testing.assert_array_equal(places.work_m[ue], expected.work_m)
-        np.testing.assert_array_equal(places.densest()[ue], expected.densest_m)
+        assert_array_equal(places.home_m[ue], expected.home_m)
+        assert_array_equal(places.work_m[ue], expected.work_m)
+        assert_array_equal(places.densest()[ue], expected.densest_m)
         assert places.nights[ue] == expected.nights
         assert np.isfinite(expected.densest_m).all()
 
@@ -594,7 +565,7 @@ def test_places_of_a_replay_are_those_of_each_user(walk):
 # ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(
+@mark.skipif(
     "NETSIM_DATA" not in os.environ, reason="NETSIM_DATA does not name the folder of traces"
 )
 def test_santa_monica_has_the_published_rows():
@@ -605,29 +576,28 @@ def test_santa_monica_has_the_published_rows():
     assert len(np.unique(trace.time_s // 86_400)) == 16
 
 
-@pytest.mark.parametrize(
-    ("text", "lat", "rsrp"),
-    [
-        ("time_s;lat;lon;rsrp_dbm\n1,5;52,51;13,4;-95,5\n", 52.51, -95.5),
-        ("time_s\tlat\tlon\trsrp_dbm\n1,5\t52,512\t13\t-95,5\n", 52.512, -95.5),
-        ('time_s,lat,lon,rsrp_dbm\n"1,5","52,51","13,4","-95,5"\n', 52.51, -95.5),
-    ],
+@mark.parametrize(
+    ("text", "lat"),
+    cases(
+        r"""
+        "time_s;lat;lon;rsrp_dbm\n1,5;52,51;13,4;-95,5\n", 52.51
+        "time_s\tlat\tlon\trsrp_dbm\n1,5\t52,512\t13\t-95,5\n", 52.512
+        'time_s,lat,lon,rsrp_dbm\n"1,5","52,51","13,4","-95,5"\n', 52.51
+        """
+    ),
 )
-def test_decimal_commas_are_read(tmp_path, text, lat, rsrp):
-    table = read_trace_table(write(tmp_path, text))
-    assert table.fixes.time_s[0] == 1.5
-    assert table.fixes.place[:, 0][0] == lat
-    assert table.fixes.rsrp_dbm[0] == rsrp
+def test_decimal_commas_are_read(tmp_path, text, lat):
+    fixes = read_trace_table(write(tmp_path, text)).fixes
+    assert fixes.time_s[0] == 1.5
+    assert fixes.place[0, 0] == lat
+    assert fixes.rsrp_dbm[0] == -95.5
 
 
-@pytest.mark.parametrize("lat", ['"52,512"', '"1,234.5"', '","'])
+@mark.parametrize("lat", ['"52,512"', '"1,234.5"', '","'])
 def test_a_comma_that_may_mean_thousands_is_refused(tmp_path, lat):
     path = write(tmp_path, f"time_s,lat,lon\n1,52.5,13.4\n2,{lat},13.4\n")
-    assert (
-        catch_line(read_trace_table, path)
-        == f"{path}: line 3, column lat: {lat.strip(chr(34))!r} is not a number in [-90, "
-        f"90]; correct or remove the line"
-    )
+    problem = f"line 3, column lat: '{lat[1:-1]}' is not a number in [-90, 90];"
+    assert problem in catch_line(read_trace_table, path)
 
 
 # --- who is there
@@ -639,38 +609,34 @@ def cars(tmp_path, step_s, n=60, steps=400):
     (n,)."""
     first = 3 * np.arange(n)
     last = first + 20 + np.random.default_rng(0).integers(0, 60, n)
-    lines = []
+    text = ""
     for t in range(steps):
-        shifted = np.flatnonzero((first <= t) & (t <= last))
-        rows = "".join(
-            f'<vehicle id="c{k}" x="{10 * (t - first[k])}.0" y="{k}.0" speed="10"/>'
-            for k in shifted
-        )
-        lines.append(f'<timestep time="{t * step_s:.2f}">{rows}</timestep>')
-    path = tmp_path / "fcd.xml"
-    path.write_text("<fcd-export>" + "\n".join(lines) + "</fcd-export>")
-    return path, first, last
+        text += f'<timestep time="{t * step_s:.2f}">'
+        for k in np.flatnonzero((first <= t) & (t <= last)):
+            x_m = 10 * (t - first[k])
+            text += f'<vehicle id="c{k}" x="{x_m}.0" y="{k}.0" speed="10"/>'
+        text += "</timestep>\n"
+    return write(tmp_path, f"<fcd-export>{text}</fcd-export>", "fcd.xml"), first, last
 
 
-@pytest.mark.parametrize("step_s", [0.1, 1200.0])
+@mark.parametrize("step_s", [0.1, 1200.0])
 def test_a_car_that_left_is_absent(step_s, tmp_path):
     path, first, last = cars(tmp_path, step_s)
     part = Replay(trace=str(path), users="id")
     trace = part.load(86400.0)
-    assert part.presence(trace).absent_after_s == pytest.approx(1.5 * step_s)
+    assert part.presence(trace).absent_after_s == approx(1.5 * step_s)
     number = np.array([int(name[1:]) for name in trace.users])
-    state = part.start(np.arange(len(trace.users)), GROUND)
+    ues = np.arange(len(trace.users))
+    state = part.start(ues, GROUND)
     for step in (1, 50, 51, 120, 200, 390):
         state, _ = part.advance(state, 0.0, (step - 0.2) * step_s, GROUND)
-        shifted = np.isfinite(state.position_m).all(axis=1)
+        is_present = np.isfinite(state.position_m).all(axis=1)
         driving = (first <= step - 1) & (step - 1 <= last)
-        np.testing.assert_array_equal(shifted, driving[number])
+        assert_array_equal(is_present, driving[number])
     stated = part.model_copy(update={"absent_after_s": 5 * step_s})
-    state, _ = stated.advance(
-        stated.start(np.arange(len(trace.users)), GROUND), 0.0, 119.8 * step_s, GROUND
-    )
+    state, _ = stated.advance(stated.start(ues, GROUND), 0.0, 119.8 * step_s, GROUND)
     late = (first <= 119) & (last >= 120 - 5)
-    np.testing.assert_array_equal(np.isfinite(state.position_m).all(axis=1), late[number])
+    assert_array_equal(np.isfinite(state.position_m).all(axis=1), late[number])
 
 
 def find_presence(tmp_path, times, **fields):
@@ -684,7 +650,7 @@ def test_people_with_holes_in_their_traces_stay_there(tmp_path):
     rng = np.random.default_rng(2)
     shift = np.cumsum(np.where(rng.uniform(size=1000) < 0.05, 180.0, rng.uniform(30, 61, 1000)))
     result = find_presence(tmp_path, [*shift, *(shift + shift[-1] + 7200)])
-    assert result.absent_after_s == pytest.approx(270.0)
+    assert result.absent_after_s == approx(270.0)
     assert "every 180 s" in result.why
     # a phone: every 5 s, with silences of minutes that make up much of its time
     phone = np.cumsum(np.where(np.arange(2000) % 100 == 0, 500.0, 5.0))
@@ -694,24 +660,19 @@ def test_people_with_holes_in_their_traces_stay_there(tmp_path):
     assert find_presence(tmp_path, phone, gap_s=100.0).absent_after_s == 7.5
     # one row an hour: a trip is not over after ten minutes
     assert find_presence(tmp_path, np.arange(100) * 3600.0).absent_after_s == 5400.0
-    assert find_presence(tmp_path, [0.0]).to_words() == (
-        "a UE is absent 600 s after its last fix (gap_s, for no user has rows at two times)"
-    )
-    assert find_presence(tmp_path, phone, absent_after_s=42.0).to_words() == (
-        "a UE is absent 42 s after its last fix (absent_after_s)"
-    )
+    words = find_presence(tmp_path, [0.0]).to_words()
+    assert "absent 600 s after its last fix (gap_s, for no user has rows at two times)" in words
+    words = find_presence(tmp_path, phone, absent_after_s=42.0).to_words()
+    assert "absent 42 s after its last fix (absent_after_s)" in words
 
 
 def test_a_place_beyond_the_globe_asks_what_it_may_be(tmp_path):
     swapped = write(tmp_path, "user,time_s,lat,lon\na,0,-122.4,37.2\n")
-    assert "are lat and lon swapped (--columns lat=HEADER,lon=HEADER)? Else" in catch_line(
-        read_trace_table, swapped
-    )
+    hint = "are lat and lon swapped (--columns lat=HEADER,lon=HEADER)? Else"
+    assert hint in catch_line(read_trace_table, swapped)
     metres = write(tmp_path, "user,time_s,lat,lon\na,0,685.1,200\na,9,690,210\n")
-    assert "or metres (--columns x_m=HEADER,y_m=HEADER)? Else" in catch_line(
-        read_trace_table, metres
-    )
-    table = read_trace_table(
-        metres, columns={"x_m": "lon", "y_m": "lat"}
-    )  # what was given is no column of degrees
-    np.testing.assert_allclose(table.fixes.place, [[200, 685.1], [210, 690]])
+    hint = "or metres (--columns x_m=HEADER,y_m=HEADER)? Else"
+    assert hint in catch_line(read_trace_table, metres)
+    # what was given is no column of degrees
+    table = read_trace_table(metres, columns={"x_m": "lon", "y_m": "lat"})
+    assert_allclose(table.fixes.place, [[200, 685.1], [210, 690]])

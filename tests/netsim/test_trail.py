@@ -2,7 +2,8 @@
 motion."""
 
 import numpy as np
-import pytest
+from numpy.testing import assert_allclose
+from pytest import approx, mark
 from tabled import cases
 
 from netsim.ues import MOST_ROWS, MOST_UES, Looks, Trail, UeStates
@@ -14,9 +15,8 @@ OUT = (False, False)
 def see_two(x_m, inside=OUT, cell=(-1, -1)):
     """Two UEs on a line; NaN for an absent one."""
     x_m = np.array(x_m, dtype=float)
-    return UeStates(
-        np.column_stack([x_m, np.where(np.isnan(x_m), NAN, 0.0)]), np.array(inside), np.array(cell)
-    )
+    at_m = np.column_stack([x_m, 0 * x_m])
+    return UeStates(at_m, np.array(inside), np.array(cell))
 
 
 def take_rows(*moments):
@@ -30,50 +30,45 @@ def take_rows(*moments):
 
 
 def test_a_row_stands_where_something_changed_and_where_rest_ended():
-    assert take_rows(see_two([1, 2]), see_two([1, 2]), see_two([1, 2]), see_two([1, 3])) == [
-        (0, 0),
-        (0, 1),
-        (2, 1),
-        (3, 1),
-    ]
-    assert take_rows(see_two([1, 2]), see_two([2, 2]), see_two([3, 2]))[2:] == [(1, 0), (2, 0)]
+    first = see_two([1, 2])
+    rows = take_rows(first, first, first, see_two([1, 3]))
+    assert rows == [(0, 0), (0, 1), (2, 1), (3, 1)]
+    assert take_rows(first, see_two([2, 2]), see_two([3, 2]))[2:] == [(1, 0), (2, 0)]
 
 
 def test_absence_is_a_row_and_what_an_absent_ue_would_be_like_is_none():
-    moments = (
-        see_two([1, NAN]),
-        see_two([NAN, NAN]),
-        see_two([NAN, NAN], (True, True), (3, 3)),
-        see_two([NAN, 5]),
-    )
-    assert take_rows(*moments) == [(0, 0), (1, 0), (3, 1)]
-    assert take_rows(see_two([1, 2]), see_two([1, 2]), see_two([1, NAN]))[2:] == [(1, 1), (2, 1)]
+    nobody = see_two([NAN, NAN])
+    nobody_indoors = see_two([NAN, NAN], (True, True), (3, 3))
+    rows = take_rows(see_two([1, NAN]), nobody, nobody_indoors, see_two([NAN, 5]))
+    assert rows == [(0, 0), (1, 0), (3, 1)]
+    both = see_two([1, 2])
+    assert take_rows(both, both, see_two([1, NAN]))[2:] == [(1, 1), (2, 1)]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@mark.parametrize("seed", range(5))
 def test_straight_lines_between_rows_give_every_look(seed):
     rng = np.random.Generator(np.random.Philox(seed))
     n = 7
     looks = 200
-    moves = rng.uniform(size=(looks, n, 1)) < rng.uniform(0.02, 0.9, size=(1, n, 1))
+    chance = rng.uniform(0.02, 0.9, (n, 1))
+    moves = rng.uniform(size=(looks, n, 1)) < chance
     at_m = np.cumsum(moves * rng.normal(0, 10, (looks, n, 2)), axis=0)
     state = Trail.start(Looks(3.0, n, looks))
     result = [[] for _ in range(n)]
-    for number in range(looks):
-        state, rows = state.look(
-            number, UeStates(at_m[number], np.zeros(n, bool), np.zeros(n, int))
-        )
+    for number, place_m in enumerate(at_m):
+        state, rows = state.look(number, UeStates(place_m, np.zeros(n, bool), np.zeros(n, int)))
         for item in rows:
-            for k, ue in enumerate(item.ue):
-                result[ue].append((item.look, *item.seen.at_m[k]))
+            for ue, seen_m in zip(item.ue, item.seen.at_m, strict=True):
+                result[ue].append((item.look, *seen_m))
+    every_look = np.arange(looks)
     for ue in range(n):
-        number, x_m, y_m = np.array(result[ue]).T
+        number, *track_m = np.array(result[ue]).T
         assert (np.diff(number) > 0).all()
-        between = [np.interp(np.arange(looks), number, v) for v in (x_m, y_m)]
-        np.testing.assert_allclose(np.column_stack(between), at_m[:, ue], atol=1e-9)
+        between_m = [np.interp(every_look, number, axis_m) for axis_m in track_m]
+        assert_allclose(between_m, at_m[:, ue].T, atol=1e-9)
 
 
-@pytest.mark.parametrize(
+@mark.parametrize(
     ("n_ue", "duration_s", "tick_s", "every_s", "ues"),
     cases(
         r"""
@@ -90,10 +85,11 @@ def test_the_interval_is_the_shortest_whose_rows_are_not_too_many(
     n_ue, duration_s, tick_s, every_s, ues
 ):
     looks = Looks.choose_interval(n_ue, duration_s, tick_s)
-    assert looks.every_s == pytest.approx(every_s)
+    assert looks.every_s == approx(every_s)
     assert looks.ues == ues
     assert ues <= MOST_UES
     assert looks.last == int(duration_s / every_s + 1e-9)
     assert (looks.last + 1) * ues <= MOST_ROWS
     shorter_s = every_s - tick_s
-    assert shorter_s < tick_s / 2 or (int(duration_s / shorter_s + 1e-9) + 1) * ues > MOST_ROWS
+    if shorter_s >= tick_s / 2:
+        assert (int(duration_s / shorter_s + 1e-9) + 1) * ues > MOST_ROWS

@@ -7,11 +7,25 @@ from contextlib import suppress
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-import numpy as np
 import numpy.typing as npt
-from numpy import array, inf, nan, ndarray, zeros
+from numpy import (
+    arange,
+    array,
+    bool_,
+    dtype,
+    float64,
+    floating,
+    generic,
+    inf,
+    int64,
+    nan,
+    ndarray,
+    ones,
+    zeros,
+)
 from numpy.testing import assert_equal
 from pytest import mark, raises
+from rows import read_yaml
 from typing_extensions import TypeAliasType
 
 import fl
@@ -49,12 +63,12 @@ class Outer:
     parts: dict[str, Any]
     history: tuple[Inner, ...] = ()
     steps: list[float] = field(default_factory=list)
-    rows: FloatArray = field(default_factory=lambda: np.ones(3), metadata=REBUILT)
+    rows: FloatArray = field(default_factory=lambda: ones(3), metadata=REBUILT)
 
 
 def example():
     inner = Inner(array([0.1, nan]), "b")
-    parts = {"typed": inner, "nothing": None, "plain": {"x": np.arange(3), "n": [1, 2]}}
+    parts = {"typed": inner, "nothing": None, "plain": {"x": arange(3), "n": [1, 2]}}
     return Outer(
         inner,
         {Key("user", 1e-5): inner},
@@ -85,14 +99,14 @@ def test_a_file_gives_back_types_and_bits(tmp_path):
     "change, says",
     [
         ({"inner": {"x": zeros(1)}}, r"^inner is not the fields \['word', 'x'\]$"),
-        ({"inner": {"x": [1.0], "word": "a"}}, r"^inner\.x is not ndarray$"),
+        (read_yaml("inner: {x: [1.0], word: a}"), r"^inner\.x is not ndarray$"),
         ({"inner": {"x": zeros(2), "word": "c"}}, r"^inner\.word is not one of \['a', 'b'\]$"),
         (
             {"history": [{"x": zeros(5, complex), "word": "a"}]},
             r"^history\[0\]\.x is not an array of floating$",
         ),
         ({"steps": [True]}, r"^steps\[0\] is not int or float$"),
-        ({"pairs": [[[1], 2.0]]}, r"^pairs is not 2 entries$"),
+        (read_yaml("pairs: [[[1], 2.0]]"), r"^pairs is not 2 entries$"),
         ({"parts": {"typed": None}}, r"^parts is not the entries \['typed', 'nothing', 'plain'\]$"),
         ({"more": 1}, r"^the tree is not the fields"),
     ],
@@ -105,9 +119,9 @@ def test_what_does_not_fit_is_named_in_one_line(change, says):
 @dataclass(frozen=True)
 class Bounded:
     bounds: ClassVar[dict] = {"x": (0.0, 1.0), "y": (0.0, 1.0), "z": (0.0, 1.0)}
-    x: npt.NDArray[np.floating[Any]]
+    x: npt.NDArray[floating[Any]]
     y: float
-    z: dict[str, npt.NDArray[np.floating[Any]]] = field(default_factory=dict)
+    z: dict[str, npt.NDArray[floating[Any]]] = field(default_factory=dict)
 
 
 def test_bounds_that_a_class_states_are_looked_at():
@@ -149,19 +163,17 @@ def test_every_annotated_array_can_be_read():
     assert len(arrays) > 100
     for single in arrays:
         number = get_args(get_args(single)[1])[0]
-        boolean = isinstance(number, type) and issubclass(number, np.bool_)
-        actual = _read_value(zeros(1, bool if boolean else int), single, None, "").shape
-        assert actual == (1,)
+        boolean = isinstance(number, type) and issubclass(number, bool_)
+        assert _read_value(zeros(1, bool if boolean else int), single, None, "").shape == (1,)
 
 
 def test_arrays_may_be_annotated_by_an_alias_of_a_later_python():
     """As `numpy.typing.NDArray` is from numpy 2.5 on."""
-    number = TypeVar("number", bound=np.generic)
-    rows = TypeAliasType("rows", ndarray[tuple[Any, ...], np.dtype[number]], type_params=(number,))
-    actual = _read_value(zeros(2), rows[np.float64], None, "").shape
-    assert actual == (2,)
+    number = TypeVar("number", bound=generic)
+    rows = TypeAliasType("rows", ndarray[tuple[Any, ...], dtype[number]], type_params=(number,))
+    assert _read_value(zeros(2), rows[float64], None, "").shape == (2,)
     with raises(ValueError, match="an array of integer"):
-        _read_value(zeros(2), rows[np.int64], None, "")
+        _read_value(zeros(2), rows[int64], None, "")
 
 
 def test_no_name_of_a_class_is_in_a_tree():

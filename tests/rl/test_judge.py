@@ -1,9 +1,17 @@
 """A policy of one's own beside the rules, in the worlds in which `netsim train` compares."""
 
-import numpy as np
-from numpy import full, zeros
+from numpy import (
+    float32,
+    full,
+    isnan,
+    nan,
+    sqrt,
+    tanh,
+    zeros,
+)
 from numpy.testing import assert_allclose
 from pytest import approx, fixture, raises
+from rows import read_yaml
 from scipy.stats import t
 
 from netsim.errors import BadInput
@@ -17,17 +25,12 @@ from scenarios.app.training.environments import build_problems, make_online
 from scenarios.app.training.judge import get_ground, judge
 from scenarios.app.training.train import train_agents
 
-SHORT = {
-    "world.duration_s": 240,
-    "train.task.held_out": 3,
-    "train.task.tune_worlds": 1,
-    "train.task.tune_evaluations": 96,
-    "train.task.train_worlds": 2,
-    "train.task.eval_worlds": 1,
-    "train.steps": 2,
-    "train.eval_every": 2,
-    "train.agent.learning_starts": 1,
-}
+SHORT = read_yaml(
+    "world.duration_s: 240, train.task.held_out: 3, train.task.tune_worlds: 1, "
+    "train.task.tune_evaluations: 96, train.task.train_worlds: 2, "
+    "train.task.eval_worlds: 1, train.steps: 2, train.eval_every: 2, "
+    "train.agent.learning_starts: 1"
+)
 PAPER = {"world.duration_s": 240, "learning.data.samples": 20, "train.steps": 20}
 
 
@@ -36,7 +39,7 @@ def lower(seen):
     is."""
     assert seen.shape[1] == SEEN
     assert len(seen) % 8 == 0
-    return np.tanh(seen[:, :1] - 0.3)
+    return tanh(seen[:, :1] - 0.3)
 
 
 @fixture(scope="module")
@@ -62,16 +65,15 @@ def test_costs_are_those_of_the_environment_and_of_the_comparison_of_a_training(
         while not env.over:
             look = observe_next_round(env)
             power_w = limit_to_w(plan_dbw(look, get_ground(study).rule, lower, 2), look.limits)
-            paid += env.step(convert_to_action(power_w[0], look.limits).astype(np.float32))[1]
-        assert table.loc["mine", world] == approx(-paid, rel=1e-9)
+            paid += env.step(convert_to_action(power_w[0], look.limits).astype(float32))[1]
+        assert_allclose(table.loc["mine", world], -paid, rtol=1e-9)
     train_agents(study, [0], tmp_path / "t")
     (trained,) = read_trainings(tmp_path / "t")
     rest = trained.costs.drop(columns="ddpg")
     assert set(rest) == set(table.index) - {"mine"}
     assert {"oracle", "average", "full"} < set(rest)
     for name, costs in rest.items():
-        actual = table.loc[name, worlds].to_numpy()
-        assert_allclose(actual, costs.loc[worlds], rtol=1e-6)
+        assert_allclose(table.loc[name, worlds].to_numpy(), costs.loc[worlds], rtol=1e-6)
 
 
 def test_differences_are_paired_by_world(table):
@@ -80,10 +82,9 @@ def test_differences_are_paired_by_world(table):
     for name, row in table.drop(index="mine").iterrows():
         less = (table.loc["mine", worlds] - row[worlds]).to_numpy(float)
         assert row.difference == approx(less.mean()) and row.wins == (less < 0).sum(), name
-        expected = t.ppf(0.975, 2) * less.std(ddof=1) / np.sqrt(3)
-        assert row.half_width == approx(expected)
+        assert_allclose(row.half_width, t.ppf(0.975, 2) * less.std(ddof=1) / sqrt(3))
     assert_allclose(table.cost, table[worlds].mean(axis=1))
-    assert np.isnan(table.loc["mine", "difference"])
+    assert isnan(table.loc["mine", "difference"])
 
 
 def test_nothing_moved_is_the_best_rule_and_moves_of_passes_add_up(study, table):
@@ -93,15 +94,12 @@ def test_nothing_moved_is_the_best_rule_and_moves_of_passes_add_up(study, table)
             judge(study, lambda seen: zeros(len(seen)), "still", passes=passes)
     still = judge(study, lambda seen: zeros(len(seen)), "still", passes=3)
     best = get_ground(study).rule.law.name
-    expected = table.loc[best, worlds].astype(float)
-    assert_allclose(still.loc["still", worlds].astype(float), expected)
+    assert_allclose(still.loc["still", worlds].astype(float), table.loc[best, worlds].astype(float))
     once, twice = (
         judge(study, lambda seen, n=n: full(len(seen), 0.2 / n), passes=n) for n in (1, 2)
     )
-    expected = once.loc["mine", worlds].astype(float)
-    assert_allclose(twice.loc["mine", worlds].astype(float), expected)
-    actual = abs(once.cost["mine"] / still.cost["still"] - 1)
-    assert actual > 1e-3
+    assert_allclose(twice.loc["mine", worlds].astype(float), once.loc["mine", worlds].astype(float))
+    assert abs(once.cost["mine"] / still.cost["still"] - 1) > 1e-3
 
 
 def test_a_study_whose_rounds_are_not_recorded_is_refused_with_what_plays_it():
@@ -119,7 +117,7 @@ def test_a_vector_for_a_whole_training_stands_beside_the_optimum(tmp_path):
     result = judge(item, lambda seen: [0.25] * 15, cache=tmp_path)
     (problem,) = build_problems(item, tmp_path).held_out
     last = problem.play_episode(lambda seen: full(15, 0.25))[STEPS - 1]
-    assert result.loc["mine", "cost"] == approx(problem.ratio(last))
+    assert_allclose(result.loc["mine", "cost"], problem.ratio(last))
     assert {
         "optimum",
         "full",
@@ -132,7 +130,7 @@ def test_what_cannot_be_judged_is_refused_before_worlds_are_played(study, monkey
         (lambda seen: [0.25] * 7, r"\(7,\)"),
         (lambda seen: full(len(seen), 2.0), r"\[2\. 2\."),
         (lambda seen: full((len(seen), 8), 0.1), r"\(64, 8\), \[0.1 0.1"),
-        (lambda seen: seen[:, 0] * np.nan, "nan"),
+        (lambda seen: seen[:, 0] * nan, "nan"),
     ):
         with raises(
             ValueError,
@@ -145,7 +143,7 @@ def test_what_cannot_be_judged_is_refused_before_worlds_are_played(study, monkey
 
 
 def test_bad_actions_for_a_whole_training_are_refused_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("scenarios.app.training.judge.beside_references", None)
+    monkeypatch.setattr("scenarios.app.training.judge.evaluate_beside_references", None)
     for act, message in (
         (lambda seen: [0.25] * 7, r"shape \(7,\)"),
         (lambda seen: [2.0] * 15, "2 at 0 is outside"),

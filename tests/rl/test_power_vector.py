@@ -5,8 +5,15 @@ import pickle
 import re
 
 import gymnasium
-import numpy as np
-from numpy import full, log
+from numpy import (
+    clip,
+    concatenate,
+    exp,
+    full,
+    int64,
+    log,
+    sqrt,
+)
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from power_problems import allocation, problem
@@ -19,7 +26,7 @@ from rl.env import PowerAllocation
 def channels(n, **kw):
     values = problem(**kw)
     g = default_rng(0)
-    return [values.with_gain(np.exp(g.normal(0, 0.7, 6))) for _ in range(n)]
+    return [values.with_gain(exp(g.normal(0, 0.7, 6))) for _ in range(n)]
 
 
 def test_many_are_made_by_name(tmp_path):
@@ -37,8 +44,7 @@ def test_many_are_made_by_name(tmp_path):
         single.action_space,
         single.observation_space,
     )
-    actual = str(pickle.loads(pickle.dumps(single)).reset(seed=3))
-    assert actual == str(single.reset(seed=3))
+    assert str(pickle.loads(pickle.dumps(single)).reset(seed=3)) == str(single.reset(seed=3))
     seen, _ = envs.reset(seed=3)
     assert_array_equal(seen[2], single.reset(seed=5)[0])
 
@@ -62,7 +68,7 @@ def test_options_of_a_reset_are_looked_at_before_anything_changes(options, messa
     env = allocation(channels(5))
     second = allocation(channels(5))
     for entry in (env, second):
-        entry.reset(seed=0, options={"draw": np.int64(3), "power": "average"})
+        entry.reset(seed=0, options={"draw": int64(3), "power": "average"})
     with raises(ValueError, match=re.escape(message)):
         env.reset(seed=1, options=options)
     assert_array_equal(env.reset(options={})[0], second.reset()[0])
@@ -77,22 +83,21 @@ def test_observations_stand_where_the_manual_says():
     span = log(limits.each_max_w / limits.each_min_w)
     assert_allclose(seen[:6], 2 * log(p.start.power_w / limits.each_min_w) / span - 1, rtol=1e-5)
     assert_allclose(seen[6:8], [2 * p.start.switch / 30 - 1, 0.0], rtol=1e-5)
-    brought = t.channel_std / np.sqrt(p.start.power_w)
+    brought = t.channel_std / sqrt(p.start.power_w)
     place = [2, 8, 14, 20, 26]  # 10, 30, 50, 70 and 90 % of 30 rounds
     expected = [
         log(t.gain.mean(axis=0) * limits.each_max_w),
         log(brought.mean(axis=0) / t.std.mean(axis=0)),
         log(brought.sum(axis=1) / t.std.sum(axis=1))[place],
     ]
-    assert_allclose(seen[8:], np.clip(np.concatenate(expected) / 3, -1, 1), rtol=1e-5)
+    assert_allclose(seen[8:], clip(concatenate(expected) / 3, -1, 1), rtol=1e-5)
 
 
 @mark.parametrize("a", [-1.0, 0.0, 0.5, 1.0])
 def test_an_action_means_the_power_that_the_manual_says(a):
     free = Limits(each_min_w=1e-4, each_max_w=0.2, total_min_w=0.0, total_max_w=100.0)
     p = problem(limits=free)
-    expected = 1e-4 * 2000 ** ((a + 1) / 2)
-    assert_allclose(p.act(full(6, a)).power_w, expected)
+    assert_allclose(p.act(full(6, a)).power_w, 1e-4 * 2000 ** ((a + 1) / 2))
 
 
 def test_of_one_channel_only_that_one_can_be_asked_for():

@@ -3,7 +3,19 @@
 from functools import partial
 
 import gymnasium
-import numpy as np
+from numpy import (
+    clip,
+    concatenate,
+    errstate,
+    float32,
+    full,
+    iinfo,
+    int8,
+    int64,
+    isfinite,
+    log10,
+    where,
+)
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import fixture, mark, raises
 
@@ -34,7 +46,7 @@ def study(request):
 def by_the_rule(env):
     """The action that worlds are recorded with."""
     power_w = build_rule("fractional").power_w(observe_next_round(env))[0]
-    return convert_to_action(power_w, env.task.limits).astype(np.float32)
+    return convert_to_action(power_w, env.task.limits).astype(float32)
 
 
 def test_observations_stand_where_the_manual_says(study):
@@ -45,30 +57,29 @@ def test_observations_stand_where_the_manual_says(study):
     context = env.context
     task = env.task
     is_present = context.snr_per_w > 0
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with errstate(divide="ignore", invalid="ignore"):
         ratios = [
             context.snr_per_w * task.limits.each_max_w,
             (context.scale / context.required_std) ** 2,
             context.snr_per_w * env.last_w,
         ]
-        levels = np.clip(
-            [np.where(is_present & np.isfinite(x), 10 * np.log10(x) / 40, 0.0) for x in ratios],
+        levels = clip(
+            [where(is_present & isfinite(x), 10 * log10(x) / 40, 0.0) for x in ratios],
             -1,
             1,
         )
     drawn = is_present & (context.drawn_std > 0)
     of_all = [2 * context.budget_left - 1, 2 * context.progress - 1]
     assert len(seen) == 5 * k + 2
-    expected = np.concatenate([is_present, *levels, drawn, of_all])
-    assert_allclose(seen, expected, atol=1e-6)
+    assert_allclose(seen, concatenate([is_present, *levels, drawn, of_all]), atol=1e-6)
 
 
 def test_the_least_integers_are_no_actions(study):
     env = make_online(study)
     env.reset(seed=0)
-    for kind in (np.int8, np.int64):
+    for kind in (int8, int64):
         with raises(ValueError, match=r"action: -\S+ at 0 is outside; give \d+ finite numbers"):
-            env.step(np.full(env.action_space.shape, np.iinfo(kind).min, kind))
+            env.step(full(env.action_space.shape, iinfo(kind).min, kind))
 
 
 @mark.parametrize("name", ["PowerAllocation", "OnlinePower"])

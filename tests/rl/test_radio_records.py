@@ -8,22 +8,37 @@ import numpy as np
 from numpy import (
     allclose,
     arange,
+    argwhere,
     array,
+    asarray,
     clip,
+    delete,
     float32,
+    float64,
     full,
+    inf,
+    int64,
     isfinite,
+    log,
     log10,
     maximum,
     mean,
+    minimum,
+    moveaxis,
     nan,
     ndarray,
+    outer,
+    ptp,
+    sqrt,
+    tanh,
     where,
     zeros,
 )
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx, fixture, importorskip, mark, raises
+from rows import read_yaml
+from tabled import cases
 
 from fl.defenses.lapa import compute_artificial_var
 from fl.power.search import Limits
@@ -85,46 +100,23 @@ def city():
 
 
 UPLINKS = [
-    {},
-    {"world.radio.uplink": {"kind": "noma", "interference": "intra", "sic_residual": 0.3}},
-    {"world.radio.uplink": {"kind": "noma", "interference": "none"}},
-    {
-        "world.radio.uplink": {
-            "kind": "noma",
-            "group_size": 3,
-            "sic_residual": 0.05,
-            "deadline_s": 0.012,
-        }
-    },
-    {"world.radio.uplink": {"kind": "noma", "max_ser": 0.1, "deadline_s": 0.004}},
-    {
-        "world.radio.uplink": {
-            "kind": "noma",
-            "interference": "intra",
-            "group_size": 2,
-            "deadline_s": 0.1,
-        }
-    },
-    {
-        "world.radio.uplink": {
-            "kind": "noma",
-            "deadline_s": 0.05,
-            "interference_over_thermal_db": 6,
-            "uplink_share": 0.3,
-        }
-    },
-    {"world.radio.fading": {"kind": "none"}},
-    {"world.radio.fading.antennas": 1},
-    {"learning.threat": {"n_targets": 4}},
-    {
-        "world.ues.max_power_dbm": 10,
-        "train.task.limits.each_max_w": 2.0,
-        "train.task.limits.total_max_w": 24.0,
-    },
-]
+    "",
+    "world.radio.uplink: {kind: noma, interference: intra, sic_residual: 0.3}",
+    "world.radio.uplink: {kind: noma, interference: none}",
+    "world.radio.uplink: {kind: noma, group_size: 3, sic_residual: 0.05, deadline_s: 0.012}",
+    "world.radio.uplink: {kind: noma, max_ser: 0.1, deadline_s: 0.004}",
+    "world.radio.uplink: {kind: noma, interference: intra, group_size: 2, deadline_s: 0.1}",
+    "world.radio.uplink: {kind: noma, deadline_s: 0.05, interference_over_thermal_db: 6, uplink_share: 0.3}",
+    "world.radio.fading: {kind: none}",
+    "world.radio.fading.antennas: 1",
+    "learning.threat: {n_targets: 4}",
+    "world.ues.max_power_dbm: 10, train.task.limits.each_max_w: 2.0, train.task.limits.total_max_w: 24.0",
+    "",
+][:-1]
+"""Changes of the study, the first of which is none."""
 
 
-@mark.parametrize("changes", UPLINKS, ids=range(len(UPLINKS)))
+@mark.parametrize("changes", [read_yaml(line) for line in UPLINKS], ids=range(len(UPLINKS)))
 def test_a_recorded_round_costs_what_it_costs_live(changes):
     """At other powers than those that it was recorded with, also than a UE can send: noise, losses,
     leak, energy."""
@@ -137,30 +129,25 @@ def test_a_recorded_round_in_the_streets_costs_what_it_costs_live():
 
 
 CLIP = {"kind": "clip", "norm": 2.0}
-LAPA = {
-    "kind": "lapa",
-    "epsilon_system_total": 17280,
-    "epsilon_cap": 300,
-    "rounds": 24,
-    "sensitivity": "mean-clip",
-    "gain_last": 0,
-    "gain_mean": 1,
-    "window": 5,
-}
-SWITCHES = [
-    {"mode": "first-crossing", "criterion": "aggregate"},
-    {"mode": "first-crossing", "criterion": "per-device"},
-    {"mode": "planned", "until_round": 3},
-    None,
-]
+LAPA = read_yaml(
+    "kind: lapa, epsilon_system_total: 17280, epsilon_cap: 300, rounds: 24, "
+    "sensitivity: mean-clip, gain_last: 0, gain_mean: 1, window: 5"
+)
+SWITCHES = read_yaml("""
+    aggregate: {mode: first-crossing, criterion: aggregate},
+    per-device: {mode: first-crossing, criterion: per-device},
+    planned: {mode: planned, until_round: 3},
+    always: null
+""")
 
 
-@mark.parametrize("switch", SWITCHES, ids=["aggregate", "per-device", "planned", "always"])
-def test_a_recorded_round_draws_noise_as_live(switch):
+@mark.parametrize("name", SWITCHES)
+def test_a_recorded_round_draws_noise_as_live(name):
     """All that is required until a criterion holds, at the powers of this round, or until a planned
     one; then none."""
+    switch = SWITCHES[name]
     values = LAPA if switch is None else {"kind": "noise-switch", "noise": LAPA, **switch}
-    noise_w = 1e-14 if switch == SWITCHES[0] else 1e-11
+    noise_w = 1e-14 if name == "aggregate" else 1e-11
     change = {
         "learning.defenses": [CLIP, values],
         "world.radio.uplink.noise_w": noise_w,
@@ -181,7 +168,7 @@ def test_rounds_are_recorded_with_what_was_drawn_there():
     from rl.problem import convert_to_action
     from rl.recording import play_costs, record_world
 
-    values = {"kind": "noise-switch", "noise": LAPA, **SWITCHES[0]}
+    values = {"kind": "noise-switch", "noise": LAPA, **SWITCHES["aggregate"]}
     item = study(
         **{
             "learning.defenses": [CLIP, values],
@@ -207,8 +194,7 @@ def test_rounds_are_recorded_with_what_was_drawn_there():
         rounds, build_air(item.world.radio.uplink, item.round_s), power_w, arange(len(costs))
     )
     for name in ("noise", "lost", "leak", "energy_j"):
-        expected = [cost.figures[name] for cost in costs]
-        assert_allclose(result.figures[name], expected, rtol=1e-9)
+        assert_allclose(result.figures[name], [cost.figures[name] for cost in costs], rtol=1e-9)
     assert result.drawn.any(axis=1).tolist() == [cost.artificial for cost in costs]
 
 
@@ -216,10 +202,12 @@ def test_how_noise_is_drawn_by_hand():
     """Two rows that require 2 and 3, beside a channel of 1 and 3.5, 4 and 1, or 2 and 3."""
     required = array([2.0, 3.0]) ** 2
     channel = array([[1.0, 3.5], [4.0, 1.0], [2.0, 3.0]]) ** 2
-    whole = {"all": [1, 1, 1], "none": [0, 0, 0], "aggregate": [1, 0, 0], "per-device": [1, 1, 0]}
+    whole = read_yaml(
+        "all: [1, 1, 1], none: [0, 0, 0], aggregate: [1, 0, 0], per-device: [1, 1, 0]"
+    )
     for drawing, rounds in whole.items():
         assert_array_equal(
-            compute_artificial_var(drawing, required, channel), np.outer(rounds, required)
+            compute_artificial_var(drawing, required, channel), outer(rounds, required)
         )
     expected = [[3, 0], [0, 8], [0, 0]]
     assert_array_equal(compute_artificial_var("top-up", required, channel), expected)
@@ -239,18 +227,17 @@ def costs_what_it_costs_live(item, draw=DRAW):
         # requirements
         _, reward, _, _, info = env.step(action)
         single = replace(values.rounds.select(array([s])), rows=env.cost.rows)
-        asked_w = convert_to_power_w(action.astype(np.float64), env.task.limits)
-        power_w = np.minimum(asked_w, values.look.max_power_w)
-        costs = judge_vectors(single, values.air, power_w[None], zeros(1, np.int64))
+        asked_w = convert_to_power_w(action.astype(float64), env.task.limits)
+        power_w = minimum(asked_w, values.look.max_power_w)
+        costs = judge_vectors(single, values.air, power_w[None], zeros(1, int64))
         result = costs.figures
         drawn.append(bool(costs.drawn.any()))
         assert drawn[-1] == env.cost.artificial
         actual = replace(values, rounds=single).compute_costs(asked_w[None])[0]
-        assert actual == approx(-reward, rel=1e-9)
+        assert_allclose(actual, -reward, rtol=1e-9)
         for name in ("noise", "lost", "leak", "energy_j"):
             assert result[name][0] == approx(info[name], rel=1e-9, abs=1e-12), (s, name)
-        actual = env.task.reward.cost(result)[0]
-        assert actual == approx(-reward, rel=1e-9)
+        assert_allclose(env.task.reward.cost(result)[0], -reward, rtol=1e-9)
     return drawn
 
 
@@ -298,13 +285,13 @@ def test_the_shared_actor_by_hand(city, kw):
     dbw = rule.copy()
     for _ in range(policy.passes):
         features = compute_ue_features(look, dbw, rule, policy.probes)
-        for s, k in np.argwhere(look.is_served):
+        for s, k in argwhere(look.is_served):
             seen = clip((features[s, k] - policy.mean) / policy.std, -1.5, 1.5)
-            moved = dbw[s, k] + 10 * np.tanh(v[0] @ maximum(w @ seen + b, 0) + c[0])
+            moved = dbw[s, k] + 10 * tanh(v[0] @ maximum(w @ seen + b, 0) + c[0])
             dbw[s, k] = min(max(moved, low), high)
     assert_allclose(get_dbw(policy, look), dbw, atol=1e-3)
     assert_array_equal(dbw[:, 5], rule[:, 5])
-    assert np.ptp(get_dbw(policy, look) - rule) > 5.0
+    assert ptp(get_dbw(policy, look) - rule) > 5.0
 
 
 NEIGHBOURS = {
@@ -315,12 +302,9 @@ NEIGHBOURS = {
     "world.ues.training_s_per_sample": 1e-2,
     "learning.learner.hidden": [8],
 }
-GAUSSIAN = {
-    "learning.defenses": [
-        {"kind": "clip", "norm": 0.3},
-        {"kind": "gaussian", "noise_multiplier": 0.5},
-    ]
-}
+GAUSSIAN = read_yaml(
+    "learning.defenses: [{kind: clip, norm: 0.3}, {kind: gaussian, noise_multiplier: 0.5}]"
+)
 BY_LABELS = {"learning.aggregation": {"kind": "wasserstein", "distance": "label-range"}}
 
 
@@ -329,7 +313,7 @@ def leaves(value):
     if is_dataclass(value):
         return [leaf for f in fields(value) for leaf in leaves(getattr(value, f.name))]
     if isinstance(value, ndarray | float):
-        return [(np.shape(value), np.asarray(value).tobytes())]
+        return [(np.shape(value), asarray(value).tobytes())]
     return []
 
 
@@ -345,7 +329,7 @@ def test_rounds_without_training_are_those_with_it(changes):
     for learns in (False, True):
         env.stage.learns = learns
         item.append(record_world(env, lambda seen: limit_to_w(-14.0 - seen.snr_db, seen.limits), 7))
-        moved = np.abs(env.state.model.parameters - env.stage(7).state.model.parameters).max()
+        moved = abs(env.state.model.parameters - env.stage(7).state.model.parameters).max()
         assert (moved > 0) == learns
     assert item[0][0].count.any()
     assert item[0][0].compute_j.any()
@@ -393,12 +377,9 @@ def test_exchanging_ues_exchanges_features_and_powers(city, kw):
         expected,
         atol=1e-9,
     )
-    expected = look._crossing[:, order][:, :, order]
-    assert_allclose(moved._crossing, expected)
-    expected = get_dbw(policy, look)[:, order]
-    assert_allclose(get_dbw(policy, moved), expected, atol=1e-4)
-    actual = np.ptp(get_dbw(policy, look) - clip_dbw(policy.rule.dbw(look), look.limits))
-    assert actual > 1.0
+    assert_allclose(moved._crossing, look._crossing[:, order][:, :, order])
+    assert_allclose(get_dbw(policy, moved), get_dbw(policy, look)[:, order], atol=1e-4)
+    assert ptp(get_dbw(policy, look) - clip_dbw(policy.rule.dbw(look), look.limits)) > 1.0
 
 
 def test_what_would_come_of_powers_of_a_ue_that_is_alone(city):
@@ -410,22 +391,20 @@ def test_what_would_come_of_powers_of_a_ue_that_is_alone(city):
     serving = where(arange(12) == k, links.serving, -1)
     alone = replace(look, links=replace(links, serving=serving))
     power_w = full(serving.shape, 1e-3)
-    power, decoded, margin, exposed, *sums, _, below, _ = np.moveaxis(
+    power, decoded, margin, exposed, *sums, _, below, _ = moveaxis(
         alone.predict_outcome(power_w), 2, 0
     )
     for item in (*sums, below):
         assert_allclose(item[:, k], (-60 - 10) / 20)  # the least: nothing
-    assert_array_equal(np.delete(alone.predict_outcome(power_w), k, axis=1), 0.0)
+    assert_array_equal(delete(alone.predict_outcome(power_w), k, axis=1), 0.0)
     assert_allclose(power[:, k], -1.0)  # -30 dBW, 0 at -20, a unit 10 dB
     h = links.h[arange(len(serving)), k, serving[:, k]]
     snr_db = 10 * log10(1e-3 * (abs(h) ** 2).sum(axis=1) / city.air.noise_w)
     assert (abs(snr_db) < 50).all()
     assert_allclose(20 * decoded[:, k] + 10, snr_db)
-    expected = clip(snr_db - look.required_db[:, k], -50, 50)
-    assert_allclose(20 * margin[:, k], expected)
+    assert_allclose(20 * margin[:, k], clip(snr_db - look.required_db[:, k], -50, 50))
     heard_db = 10 * log10(1e-3 * abs(links.heard[:, k, 0, 0]) ** 2 / city.air.noise_w)
-    actual = 20 * exposed[:, k] + 10
-    assert_allclose(actual, clip(heard_db, -50, 50))
+    assert_allclose(20 * exposed[:, k] + 10, clip(heard_db, -50, 50))
 
 
 def test_what_would_come_of_powers_is_what_rounds_are_judged_by(city):
@@ -439,10 +418,9 @@ def test_what_would_come_of_powers_is_what_rounds_are_judged_by(city):
     sinr, _ = compute_received_sinrs(power_w, arange(len(rounds)), rounds.links, city.air)
     sends = look.is_served
     expected = clip(10 * log10(sinr[sends]), -50, 50)
-    actual = 20 * look.predict_outcome(power_w)[..., 1][sends] + 10
-    assert_allclose(actual, expected)
+    assert_allclose(20 * look.predict_outcome(power_w)[..., 1][sends] + 10, expected)
     assert (
-        np.ptp(expected - 10 * log10(power_w[sends]) - look.snr_db[sends]) > 10
+        ptp(expected - 10 * log10(power_w[sends]) - look.snr_db[sends]) > 10
     )  # interference counts
 
 
@@ -465,8 +443,7 @@ def test_tuning_finds_the_best_of_a_grid(city):
     ]
     assert result.cost <= min(grid) + 0.02
     assert result.evaluations <= 8_000
-    expected = city.compute_costs(result.power_w(city.look)).mean()
-    assert result.cost == approx(expected)
+    assert_allclose(result.cost, city.compute_costs(result.power_w(city.look)).mean())
 
 
 def test_without_interference_a_rule_is_the_optimum():
@@ -475,12 +452,11 @@ def test_without_interference_a_rule_is_the_optimum():
     from rl.rules import search_best_powers
 
     item = study(
-        **{
-            "world.radio.uplink": {"kind": "noma", "interference": "none"},
-            "learning.data.cell": "strongest",
-            "train.task.reward": {"noise": 1},
-            "learning.threat": {"n_targets": 4},
-        }
+        **read_yaml(
+            "world.radio.uplink: {kind: noma, interference: none}, "
+            "learning.data.cell: strongest, train.task.reward: {noise: 1}, "
+            "learning.threat: {n_targets: 4}"
+        )
     )
     values = record_known(item)
     gamma = full(values.look.snr_db.shape, nan)
@@ -495,7 +471,7 @@ def test_without_interference_a_rule_is_the_optimum():
         )
     dbw = where(isfinite(gamma), 10 * log10(gamma) - values.look.snr_db, -60.0)
     limits = Limits(each_min_w=1e-12, each_max_w=1e6, total_max_w=1e9)
-    wide = replace(values, look=replace(values.look, limits=limits, max_power_w=np.inf))
+    wide = replace(values, look=replace(values.look, limits=limits, max_power_w=inf))
     rule = wide.compute_costs(limit_to_w(dbw, wide.look.limits))
     assert_allclose(rule, 0.0, atol=1e-9)
     result = search_best_powers(wide, [dbw, dbw + 5.0]).cost
@@ -531,7 +507,14 @@ def _select_rounds(look, rounds):
     return replace(look, links=links, **part)
 
 
-@mark.parametrize("level_db, lower, upper", [(-25.0, 0, 2), (-12.0, 1, 6), (25.0, 6, 6)])
+@mark.parametrize(
+    "level_db, lower, upper",
+    cases("""
+    -25.0, 0, 2
+    -12.0, 1, 6
+    25.0, 6, 6
+"""),
+)
 def test_t_th_is_the_last_round_in_which_thermal_noise_lacks_something(level_db, lower, upper):
     """T_th = max{t : some row has SNR(t) > Gamma(t)}, Gamma = rho^2 / sigma^2 of that row (top-up):
     power moves it."""
@@ -566,7 +549,7 @@ def test_a_rule_is_played_as_it_was_tuned(tmp_path):
     from scenarios.app.result import run
     from scenarios.app.results.folder import read_record_table
 
-    limits = {"each_min_w": 1e-7, "each_max_w": 0.2, "total_min_w": 0, "total_max_w": 2.4}
+    limits = read_yaml("each_min_w: 1e-07, each_max_w: 0.2, total_min_w: 0, total_max_w: 2.4")
     power = {"kind": "rule", "rule": "equal SNR", "parameters": [10.0], "limits": limits}
     run(study(power=power, train=None), tmp_path / "run", lambda progress: None)
     links = read_record_table(tmp_path / "run", "links")
@@ -577,27 +560,21 @@ def test_a_rule_is_played_as_it_was_tuned(tmp_path):
     assert_allclose(links["power_w"][first], expected[links["ue"][first].astype(int)], rtol=1e-6)
 
 
-SMALL = {
-    "train.task.train_worlds": 1,
-    "train.task.tune_worlds": 1,
-    "train.task.tune_evaluations": 600,
-    "train.task.held_out": 1,
-    "train.task.eval_worlds": 1,
-    "train.steps": 8,
-    "train.eval_every": 4,
-}
+SMALL = read_yaml(
+    "train.task.train_worlds: 1, train.task.tune_worlds: 1, "
+    "train.task.tune_evaluations: 600, train.task.held_out: 1, "
+    "train.task.eval_worlds: 1, train.steps: 8, train.eval_every: 4"
+)
 
 
 @mark.parametrize(
     "changes, message",
-    [
-        ({"train.agent": {"kind": "score-function"}}, "score-function"),
-        ({"power": {"kind": "shared", "policy": "/nowhere"}}, "No such file"),
-        (
-            {"power": {"kind": "rule", "rule": "fractional", "parameters": [1.0]}},
-            "'fractional' has 2, in this order: p",
-        ),
-    ],
+    cases("""
+    {"train.agent": {"kind": "score-function"}}, "score-function"
+    {"power": {"kind": "shared", "policy": "/nowhere"}}, "No such file"
+    {"power": {"kind": "rule", "rule": "fractional", "parameters": [1.0]}}, "'fractional'
+        has 2, in this order: p"
+"""),
 )
 def test_what_does_not_fit_is_refused(changes, message):
     with raises(BadInput, match=message):
@@ -605,31 +582,19 @@ def test_what_does_not_fit_is_refused(changes, message):
 
 
 @mark.parametrize(
-    "change, message",
-    [
-        (lambda d: _edit(d, '"rule": "log-linear"', '"rule": "magic"'), "magic"),
-        (
-            lambda d: _edit(d, '"passes": 2', '"passes": 0'),
-            "passes: Input should be greater than or equal to 1",
-        ),
-        (lambda d: _edit(d, '"cut": 3.0', '"cut": 0.0'), "cut: Input should be greater than 0"),
-        (
-            lambda d: _edit(d, '"format": 3', '"format": 2'),
-            "format: Input should be 3; train the policy again",
-        ),
-        (lambda d: _weights(d, {"layers.1.bias": zeros(2, float32)}), "its card asks for"),
-        (
-            lambda d: _weights(d, {"layers.1.bias": full(1, nan, float32)}),
-            "its card asks for finite",
-        ),
-        (lambda d: _weights(d, {"other": zeros(1, float32)}), "'other' is unknown"),
-        (
-            lambda d: _weights(d, {"std": zeros(count_ue_features(probes=True))}),
-            "std has 0, not above 0",
-        ),
-    ],
+    "name, change, message",
+    cases("""
+    "", ('"rule": "log-linear"', '"rule": "magic"'), "magic"
+    "", ('"passes": 2', '"passes": 0'), "passes: Input should be greater than or equal to 1"
+    "", ('"cut": 3.0', '"cut": 0.0'), "cut: Input should be greater than 0"
+    "", ('"format": 3', '"format": 2'), "format: Input should be 3; train the policy again"
+    "layers.1.bias", [0, 0], "its card asks for"
+    "layers.1.bias", ["nan"], "its card asks for finite"
+    "other", [0], "'other' is unknown"
+    "std", None, "std has 0, not above 0"
+"""),
 )
-def test_a_damaged_policy_is_one_line(change, message, tmp_path, city):
+def test_a_damaged_policy_is_one_line(name, change, message, tmp_path, city):
     from rl.policy import SharedCard, load_shared, save_shared
 
     policy = build_shared(city, 0.3, passes=2, probes=city.reward, cut=3.0)
@@ -645,10 +610,12 @@ def test_a_damaged_policy_is_one_line(change, message, tmp_path, city):
     )
     save_shared(policy, card, tmp_path)
     back, _ = load_shared(tmp_path)
-    actual = (back.passes, back.cut, back.probes)
-    assert actual == (2, 3.0, city.reward)
+    assert (back.passes, back.cut, back.probes) == (2, 3.0, city.reward)
     assert_array_equal(back.power_w(city.look), policy.power_w(city.look))
-    change(tmp_path)
+    if name:
+        _change_weights(tmp_path, name, change)
+    else:
+        _edit(tmp_path, *change)
     with raises(BadInput, match=message) as error:
         load_shared(tmp_path)
     assert len(error.value.lines) == 1
@@ -660,10 +627,13 @@ def _edit(folder: Path, old: str, new: str) -> None:
     (folder / "policy.json").write_text(text.replace(old, new))
 
 
-def _weights(folder: Path, changes: dict[str, ndarray]) -> None:
+def _change_weights(folder: Path, name: str, values: list | None) -> None:
+    """Overwrite an array of a policy, by default with zeros."""
     from safetensors.numpy import load_file, save_file
 
-    save_file(load_file(folder / "policy.safetensors") | changes, folder / "policy.safetensors")
+    stored = load_file(folder / "policy.safetensors")
+    changed = stored[name] * 0 if values is None else array(values).astype(float32)
+    save_file(stored | {name: changed}, folder / "policy.safetensors")
 
 
 def test_the_law_of_costs_by_hand():
@@ -671,40 +641,33 @@ def test_the_law_of_costs_by_hand():
     10, A^left 0.5."""
     from rl.radio_records import Rows, Sent, compute_radio_costs
 
-    sinr = array([[2.0, 2.0, 0.5]])
-    snr = array([[4.0, 4.0, 1.0]])
-    heard = array([[8.0, 8.0, 0.25]])
-    required = array([[3.0, 0.5, 2.0]])
-    weight = array([[0.5, 0.5, 1.0]])
+    sinr, snr, heard, required, weight = array(
+        cases("""
+        2.0, 2.0, 0.5
+        4.0, 4.0, 1.0
+        8.0, 8.0, 0.25
+        3.0, 0.5, 2.0
+        0.5, 0.5, 1.0
+    """)
+    )[:, None]
     inputs = (
         Sent(sinr, snr, array([[True, True, False]]), heard),
         array([[0.1, 0.2]]),
-        Rows(
-            array([[0, 0, 1]]),
-            weight,
-            required,
-            array([2.0]),
-            array([0.5]),
-            array([10.0]),
-            zeros(1, int),
-        ),
+        Rows(array([[0, 0, 1]]), weight, required, *array([[2.0], [0.5], [10.0]]), zeros(1, int)),
     )
     result = compute_radio_costs(*inputs)
     drawn = [9.0 - 1.0, 0.0, 0.0]  # thermal noise is 1, 1 and 4
     suffered = 0.25 * (drawn[0] + 2.0) + 0.25 * (drawn[1] + 2.0) + 1.0 * (4.0 + 10.0 * 4.0)
-    expected = 0.5 * np.log(suffered / (0.25 * 9.0 + 0.25 * 0.25 + 4.0))
-    assert result.figures["noise"][0] == approx(expected)
+    expected = 0.5 * log(suffered / (0.25 * 9.0 + 0.25 * 0.25 + 4.0))
+    assert_allclose(result.figures["noise"][0], expected)
     z = [1 / (8.0 / 4.0 + 1 / 8.0), 8.0, 0.25]
-    expected = mean([x / (1 + x) for x in z])
-    assert result.figures["leak"][0] == approx(expected)
+    assert_allclose(result.figures["leak"][0], mean([x / (1 + x) for x in z]))
     half = compute_radio_costs(*inputs, half_at=0.03).figures
-    expected = mean([x / (0.03 + x) for x in z])
-    assert half["leak"][0] == approx(expected)
-    actual = {name: half[name] for name in half if name != "leak"}
-    assert actual == {k: v for k, v in result.figures.items() if k != "leak"}
-    assert result.figures["lost"][0] == approx(1 / 3)
-    assert result.figures["energy_j"][0] == approx(0.3)
-    assert result.drawn.tolist() == [[True, False, False]]
+    assert_allclose(half["leak"][0], mean([x / (0.03 + x) for x in z]))
+    assert half | {"leak": result.figures["leak"]} == result.figures
+    assert_allclose(result.figures["lost"][0], 1 / 3)
+    assert_allclose(result.figures["energy_j"][0], 0.3)
+    assert_array_equal(result.drawn, [[True, False, False]])
 
 
 def test_random_search_is_the_best_of_its_draws_and_counts_them(city):
@@ -713,8 +676,7 @@ def test_random_search_is_the_best_of_its_draws_and_counts_them(city):
     law = LAWS[-1]
     rng = Streams(3).derive_rng("rules")
     single, many = (draw_best_random(law, city, n * len(city), rng) for n in (1, 40))
-    expected = (len(city), 40 * len(city))
-    assert (single.evaluations, many.evaluations) == expected
+    assert (single.evaluations, many.evaluations) == (len(city), 40 * len(city))
     drawn = array(law.start) + array(law.spread) * rng.normal("random.log-linear", arange(40), (6,))
     costs = [
         city.compute_costs(limit_to_w(law.dbw(city.look, p), city.look.limits)).mean()
@@ -728,7 +690,7 @@ def slow_best_response(single, look, start_dbw, steps_db):
     """One round, one vector after the other; the same law of costs with 45 % of the deadline and 1
     dB more noise."""
     std = look.required_std[0] * 10 ** (1 / 20)
-    std = where(std > 0, std, np.sqrt(mean(std[std > 0] ** 2)))
+    std = where(std > 0, std, sqrt(mean(std[std > 0] ** 2)))
     air = single.air._replace(deadline_s=0.45 * single.air.deadline_s)
     rows = Rows(
         arange(12)[None],
@@ -795,14 +757,14 @@ def test_a_ue_that_is_away_keeps_its_power(city):
 
 
 def test_the_sweeps_are_those_of_the_manual():
-    nine, twenty = (
-        [sorted(s) for s in BEST_RESPONSES[name]]
-        for name in ("best response, 9 a UE", "best response, 20 a UE")
-    )
-    expected = [[-8, 0, 8], [-4, 0, 4], [-2, 0, 2]]
-    assert nine == expected
-    expected = [[-12, -6, 0, 6, 12], [-6, -3, 0, 3, 6], [-4, -2, 0, 2, 4], [-2, -1, 0, 1, 2]]
-    assert twenty == expected
+    swept = {
+        name: [sorted(steps_db) for steps_db in sweeps] for name, sweeps in BEST_RESPONSES.items()
+    }
+    assert swept == read_yaml("""
+        "best response, 9 a UE": [[-8, 0, 8], [-4, 0, 4], [-2, 0, 2]],
+        "best response, 20 a UE": [[-12, -6, 0, 6, 12], [-6, -3, 0, 3, 6], [-4, -2, 0, 2, 4],
+                                   [-2, -1, 0, 1, 2]]
+    """)
 
 
 def test_the_comparison_has_best_responses_and_their_time_beside_its_figures():
@@ -829,15 +791,13 @@ def test_the_comparison_has_best_responses_and_their_time_beside_its_figures():
 
 @mark.parametrize(
     "card, message",
-    [
-        ('{"task": "online"}', "task: 'online' is not for this kind"),
-        ('{"format": 3,', "Invalid JSON"),
-        ("{}", "program: Field required; train the policy again"),
-        (
-            '{"format": 3, "program": 3}',
-            "program: Input should be a valid string; train the policy again",
-        ),
-    ],
+    cases("""
+    '{"task": "online"}', "task: 'online' is not for this kind"
+    '{"format": 3,', "Invalid JSON"
+    "{}", "program: Field required; train the policy again"
+    '{"format": 3, "program": 3}', "program: Input should be a valid string; train the
+        policy again"
+"""),
 )
 def test_a_folder_of_another_kind_is_refused_in_our_words_where_it_was_set(card, message, tmp_path):
     (tmp_path / "policy.json").write_text(card)

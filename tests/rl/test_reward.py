@@ -4,10 +4,21 @@ import re
 from types import SimpleNamespace
 from typing import ClassVar
 
-import numpy as np
-from numpy import nan, zeros
+from numpy import (
+    array,
+    float32,
+    full,
+    full_like,
+    log10,
+    mean,
+    nan,
+    sqrt,
+    zeros,
+)
 from numpy.testing import assert_allclose
-from pytest import approx, mark, raises
+from pytest import mark, raises
+from rows import read_yaml
+from tabled import cases
 
 from netsim.errors import BadInput
 from rl.reward import FIGURES, Reward, Weighted, compute_reward_cost
@@ -20,7 +31,7 @@ SHORT = {"world.duration_s": 360}
 
 def figures(**inputs):
     n = len(next(iter(inputs.values())))
-    return {name: np.array(inputs.get(name, np.full(n, nan)), float) for name in FIGURES}
+    return {name: array(inputs.get(name, full(n, nan)), float) for name in FIGURES}
 
 
 class Ratio(Reward):
@@ -54,11 +65,11 @@ def test_a_reward_of_ones_own_is_taken_like_others(monkeypatch):
 
 @mark.parametrize(
     "reward, message",
-    [
-        ({"noise": 0}, "all weights are 0"),
-        ({"lost": -1}, "at least 0"),
-        ({"kind": "constrained", "minimise": "leak"}, "constrained"),
-    ],
+    cases("""
+    {"noise": 0}, "all weights are 0"
+    {"lost": -1}, "at least 0"
+    {"kind": "constrained", "minimise": "leak"}, "constrained"
+"""),
 )
 def test_contradictions_are_refused_in_one_line(reward, message):
     with raises(BadInput, match=message) as error:
@@ -117,7 +128,7 @@ def test_a_reward_of_no_use_is_refused_where_it_is_made_and_before_a_training(
 
 def test_a_cost_that_is_not_finite_is_refused_at_its_round(monkeypatch):
     study = register_reward(
-        "power/pedestrians", lambda item: np.full_like(item["noise"], nan), monkeypatch
+        "power/pedestrians", lambda item: full_like(item["noise"], nan), monkeypatch
     )
     env = make_online(study)
     with raises(BadInput, match=rf"{OF_OWN} gives nan where noise -?[\d.]+; give finite numbers"):
@@ -132,12 +143,9 @@ def test_rules_are_not_tuned_by_a_cost_that_is_not_finite():
 
 HOMES = {
     "world.duration_s": 3 * 86400,
-    "world.radio.uplink": {
-        "kind": "noma",
-        "interference": "none",
-        "rate": {"kind": "shannon"},
-        "bandwidth_hz": 180e3,
-    },
+    "world.radio.uplink": read_yaml(
+        "kind: noma, interference: none, rate: {kind: shannon}, bandwidth_hz: 180000.0"
+    ),
     "learning.round_s": 86400,
     "learning.threat": {},
     "learning.attacks": [{"kind": "span", "rank": 4}, {"kind": "closed-form", "cloud": False}],
@@ -159,40 +167,33 @@ def test_named_homes_are_those_of_a_run_at_its_end(tmp_path):
     env = OnlinePower(Stages(study), count_ues(study), task)
     env.reset(options={"world": study.seed})
     while not env.over:
-        _, reward, *_ = env.step(zeros(12, np.float32))
+        _, reward, *_ = env.step(zeros(12, float32))
     lower = task.limits.each_min_w
     upper = task.limits.each_max_w
-    power = {"kind": "fixed", "power_dbm": 10 * np.log10(np.sqrt(lower * upper)) + 30}
+    power = {"kind": "fixed", "power_dbm": 10 * log10(sqrt(lower * upper)) + 30}
     result = run(load("power/streets", HOMES | {"power": power}), tmp_path / "r").summary
     shares = [result[f"attack.{name}.home_located.percent"] for name in ("span", "closed-form")]
     assert max(shares) > 0
-    assert env.figures["named"] == approx(np.mean(shares) / 100)
-    expected = [env.figures["named"]] * 2
-    assert [env.cost.by_ue.sum(), -reward] == approx(expected)
+    assert_allclose(env.figures["named"], mean(shares) / 100)
+    assert_allclose([env.cost.by_ue.sum(), -reward], [env.figures["named"]] * 2)
 
 
 @mark.parametrize(
     "name, changes, reason",
-    [
-        ("power/city", {"train.task.reward.named": 1}, r"reward\.named: named is 0 without"),
-        (
-            "power/streets",
-            {"train.task.reward.named": 1, "learning.attacks": []},
-            r"\.named: named is 0 without",
-        ),
-        (
-            "power/city",
-            {"train.task.reward.leakage": 1, "learning.attacks": []},
-            r"\.leakage: leakage is 0 without",
-        ),
-    ],
+    cases(r"""
+    "power/city", {"train.task.reward.named": 1}, r"reward\.named: named is 0 without"
+    "power/streets", {"train.task.reward.named": 1, "learning.attacks": []}, r"\.named:
+        named is 0 without"
+    "power/city", {"train.task.reward.leakage": 1, "learning.attacks": []}, r"\.leakage:
+        leakage is 0 without"
+"""),
 )
 def test_a_figure_that_attacks_cannot_have_is_refused(name, changes, reason):
     with raises(BadInput, match=reason):
         make_online(load(name, changes))
 
 
-AIR = {"kind": "noma", "interference": "none", "rate": {"kind": "shannon"}}
+AIR = read_yaml("kind: noma, interference: none, rate: {kind: shannon}")
 
 
 @mark.parametrize(
@@ -206,16 +207,15 @@ AIR = {"kind": "noma", "interference": "none", "rate": {"kind": "shannon"}}
         ),
         (
             {"energy_per_j": 1},
-            {
-                "world.radio.uplink": {"kind": "noma", "decoding": "error-free"},
-                "learning.threat": {},
-            },
+            read_yaml(
+                "world.radio.uplink: {kind: noma, decoding: error-free}, learning.threat: {}"
+            ),
             r"world\.radio\.uplink: recorded rounds need kind: noma with decoding: "
             r"noisy; .* agent of your own",
         ),
         (
             {"leakage": 1},
-            {"learning.attacks": [{"kind": "span", "rank": 4}]},
+            read_yaml("learning.attacks: [{kind: span, rank: 4}]"),
             r"reward\.leakage: recorded rounds do not tell it; .* agent of your own in "
             r"netsim/OnlinePower-v0",
         ),

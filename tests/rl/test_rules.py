@@ -5,10 +5,26 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
-from numpy import arange, array, full, inf, log10, ones, sqrt, zeros
+from numpy import (
+    arange,
+    array,
+    asarray,
+    clip,
+    full,
+    inf,
+    log2,
+    log10,
+    ones,
+    select,
+    sqrt,
+    std,
+    zeros,
+)
+from numpy.linalg import norm
 from numpy.random import default_rng
-from numpy.testing import assert_allclose
-from pytest import approx, mark
+from numpy.testing import assert_allclose, assert_array_equal
+from pytest import mark
+from tabled import cases
 
 from fl.power.search import Limits
 from netsim.radio.shared_band import Noma
@@ -21,7 +37,7 @@ from rl.radio_records import (
     Links,
     _compute_leakage,
     build_air,
-    build_sent_rows,
+    build_sent_rows_and_noise,
     compute_lost_noise,
 )
 from rl.rules import LAWS, Family, expect_rounds, limit_to_w, search_best_powers, tune_rule
@@ -51,8 +67,14 @@ def look():
     return Look(links, required, array([0.1]), array([1e4]), zeros(1), air, WIDE)
 
 
-SNR, REQUIRED, OTHER, HEARD, RANK = (
-    array(x, float) for x in ([40, 30, 25], [20, 14, 0], [20, 10, 15], [5, 12, 18], [0, 1, 0])
+SNR, REQUIRED, OTHER, HEARD, RANK = array(
+    cases("""
+    40.0, 30.0, 25.0
+    20.0, 14.0, 0.0
+    20.0, 10.0, 15.0
+    5.0, 12.0, 18.0
+    0.0, 1.0, 0.0
+""")
 )
 BY_HAND = {
     "constant": ((-31.0,), full(3, -31.0)),
@@ -73,20 +95,15 @@ BY_HAND = {
 def test_laws_by_hand(law):
     parameters, dbw = BY_HAND[law.name]
     assert len(parameters) == len(law.start) == len(law.spread) == len(PARAMETERS[law.name])
-    actual = law.dbw(look(), array(parameters))[0, :3]
-    assert_allclose(actual, dbw, atol=1e-9)
+    assert_allclose(law.dbw(look(), array(parameters))[0, :3], dbw, atol=1e-9)
 
 
 def test_what_laws_read_is_the_strongest_other_station_and_the_rank_within_the_cell():
     seen = look()
-    for result, expected in (
-        (seen.snr_db, SNR),
-        (seen.required_db, REQUIRED),
-        (seen.other_db, OTHER),
-        (seen.heard_db, HEARD),
-        (seen.rank, RANK),
-    ):
-        assert_allclose(result[0, :3], expected, atol=1e-9)
+    result = array(
+        [seen.snr_db, seen.required_db, seen.best_other_snr_db, seen.eavesdropper_snr_db, seen.rank]
+    )
+    assert_allclose(result[:, 0, :3], [SNR, REQUIRED, OTHER, HEARD, RANK], atol=1e-9)
 
 
 def test_powers_are_the_nearest_within_the_limits_of_one_and_of_all():
@@ -96,14 +113,14 @@ def test_powers_are_the_nearest_within_the_limits_of_one_and_of_all():
     assert_allclose(limit_to_w(dbw, capped), [[0.5, 0.1, 0.01, 1e-3]])
     shared = Limits(each_min_w=1e-3, each_max_w=0.5, total_min_w=0.0, total_max_w=0.3)
     result = limit_to_w(dbw, shared)
-    assert result.sum() == approx(0.3)
+    assert_allclose(result.sum(), 0.3)
     assert (result >= 1e-3).all()
     assert (result <= 0.5).all()
     for tried in (
         default_rng(0).dirichlet(ones(4), 2000) * 0.296 + 1e-3
     ):  # none of that sum is nearer
-        expected = np.linalg.norm(tried - [0.5, 0.1, 0.01, 1e-3]) + 1e-9
-        assert np.linalg.norm(result - [0.5, 0.1, 0.01, 1e-3]) <= expected
+        expected = norm(tried - [0.5, 0.1, 0.01, 1e-3]) + 1e-9
+        assert norm(result - [0.5, 0.1, 0.01, 1e-3]) <= expected
 
 
 # -- tuning
@@ -145,11 +162,11 @@ def test_tuning_is_the_cross_entropy_method_with_the_best_8_of_48():
         else:
             best = by_merit[0]
         mean = np.mean(by_merit[:8])
-        spread = max(np.std(by_merit[:8]), 0.05 * 15.0)
+        spread = max(std(by_merit[:8]), 0.05 * 15.0)
         tried += drawn.tolist()
-    assert_allclose(bowl.judged_dbw, np.clip(tried, -90.0, 30.0), atol=1e-9)
-    assert result.parameters[0] == approx(best, abs=1e-9)
-    assert result.cost == approx((best + 3.0) ** 2)
+    assert_allclose(bowl.judged_dbw, clip(tried, -90.0, 30.0), atol=1e-9)
+    assert_allclose(result.parameters[0], best, atol=1e-9)
+    assert_allclose(result.cost, (best + 3.0) ** 2)
     assert result.evaluations == 48 * 6
     assert abs(best + 3.0) < 1.0
 
@@ -163,7 +180,7 @@ class Targets(Bowl):
 
     def __init__(self, target_dbw, limits=WIDE):
         self.look = replace(look(), limits=limits)
-        self.target_dbw = np.asarray(target_dbw, float)
+        self.target_dbw = asarray(target_dbw, float)
 
     def __len__(self):
         return len(self.target_dbw)
@@ -189,10 +206,10 @@ def test_an_exchange_leaves_where_steps_alone_are_caught():
             dbw = np.round(10 * log10(power_w), 6)
             wrong = (dbw == [-10.0, -30.0]).all(axis=1)
             right = (dbw == [-30.0, -10.0]).all(axis=1)
-            return np.select([right, wrong], [0.0, 1.0], default=50.0)
+            return select([right, wrong], [0.0, 1.0], default=50.0)
 
     result = search_best_powers(Order(zeros((1, 2))), [array([[-10.0, -30.0]])])
-    assert result.cost.tolist() == [0.0]
+    assert_array_equal(result.cost, [0.0])
     assert_allclose(10 * log10(result.power_w), [[-30.0, -10.0]])
 
 
@@ -215,12 +232,13 @@ def test_a_lost_row_weighs_what_the_rows_that_came_for_its_model_weigh_on_averag
         merges=[SimpleNamespace(uploads=last)], state=SimpleNamespace(parts={}, played=1)
     )
     by_model = []
-    bound = SimpleNamespace(factor=lambda weights: by_model.append(weights) or 1.0)
+    bound = SimpleNamespace(compute_contraction=lambda weights: by_model.append(weights) or 1.0)
     context = SimpleNamespace(snr_per_w=ones(6), scale=0.5, n_bits=1.0)
-    rows, drawn_std = build_sent_rows(SimpleNamespace(bound=bound), setup, outcome, context, 1)
+    rows, drawn_std = build_sent_rows_and_noise(
+        SimpleNamespace(bound=bound), setup, outcome, context, 1
+    )
     assert_allclose(rows.weight, [[0.2, 0.6, 0.4, 0.5, 0.5]])
-    expected = [[[0.2, 0.6, 0.4, 0, 0, 0], [0, 0, 0, 0.5, 0.5, 0]]]
-    assert_allclose(by_model, expected)
+    assert_allclose(by_model, [[[0.2, 0.6, 0.4, 0, 0, 0], [0, 0, 0, 0.5, 0.5, 0]]])
     assert not rows.required_std.any()
     assert not drawn_std.any()
 
@@ -228,16 +246,22 @@ def test_a_lost_row_weighs_what_the_rows_that_came_for_its_model_weigh_on_averag
 def test_leakage_is_the_mean_over_attacks_of_the_share_that_comes_near_and_every_ues_part_of_it():
     """Of attack a two of four estimates come within 50 m, of b the only one: (1/2 + 1) / 2, of UEs
     1/8, 1/8 and 1/2."""
-    message = [(0, "a", 10.0), (0, "a", 90.0), (1, "a", 50.0), (2, "a", inf), (2, "b", 0.0)]
-    rows = [{"ue": ue, "attack": attack, "error_m": away} for ue, attack, away in message]
+    rows = [
+        dict(zip(("ue", "attack", "error_m"), row, strict=True))
+        for row in cases("""
+            0, "a", 10.0
+            0, "a", 90.0
+            1, "a", 50.0
+            2, "a", 1e999
+            2, "b", 0.0
+        """)
+    ]
     outcome = SimpleNamespace(leakage=rows)
     of_ue = _compute_leakage(outcome, 50.0, 4)
-    total = of_ue.sum()
-    assert total == 0.75
+    assert of_ue.sum() == 0.75
     assert_allclose(of_ue, [1 / 8, 1 / 8, 1 / 2, 0.0])
     of_ue = _compute_leakage(SimpleNamespace(leakage=[]), 50.0, 4)
-    total = of_ue.sum()
-    assert total == 0.0
+    assert of_ue.sum() == 0.0
     assert not of_ue.any()
 
 
@@ -247,14 +271,20 @@ def test_a_ue_that_never_sent_is_expected_to_need_what_the_others_need():
     a, b, away = 0.1 / 10 ** (array([20.0, 14.0, 20.0]) / 20)
     usual = sqrt((a**2 + b**2 + away**2) / 3)
     assert_allclose(result.required_std, [[a, b, usual, away]])
-    expected = [[1 / 3, 1 / 3, 1 / 3, 0]]
-    assert_allclose(result.weight, expected)
-    assert result.ue.tolist() == [[0, 1, 2, -1]]
+    assert_allclose(result.weight, [[1 / 3, 1 / 3, 1 / 3, 0]])
+    assert_array_equal(result.ue, [[0, 1, 2, -1]])
     assert result.factor == 0.9
     assert result.lost_noise == compute_lost_noise(look().air, look().n_bits)
 
 
-@mark.parametrize("deadline_s, round_s", [(0.5, 60.0), (60.0, 0.5), (None, 0.5)])
+@mark.parametrize(
+    "deadline_s, round_s",
+    cases("""
+    0.5, 60.0
+    60.0, 0.5
+    None, 0.5
+"""),
+)
 def test_lost_noise_is_one_over_the_snr_at_which_a_row_just_arrives(deadline_s, round_s):
     """In the shorter of deadline and round; of few bits the least SINR at which anything is
     decoded."""
@@ -263,8 +293,7 @@ def test_lost_noise_is_one_over_the_snr_at_which_a_row_just_arrives(deadline_s, 
     snr = 1.0 / compute_lost_noise(build_air(uplink, round_s), n_bits)
     law = uplink.rate.law
     assert_allclose(snr[0], law.min_sinr)
-    actual = 0.5 * 1e4 * law.attenuation * np.log2(1.0 + snr[1])
-    assert_allclose(actual, n_bits[1])
+    assert_allclose(0.5 * 1e4 * law.attenuation * log2(1.0 + snr[1]), n_bits[1])
 
 
 def test_what_one_ue_leaves_in_the_combining_for_another_is_its_snr_at_that_station():
@@ -273,13 +302,10 @@ def test_what_one_ue_leaves_in_the_combining_for_another_is_its_snr_at_that_stat
     """
     seen = look()
     cross_db = array([[40, 30, 15], [40, 30, 15], [20, 10, 25]])
-    actual = 10 * log10(seen._crossing[0, :3, :3])
-    assert_allclose(actual, cross_db, atol=1e-9)
-    target = [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
-    assert seen.same_cell[0, :3, :3].tolist() == target
+    assert_allclose(10 * log10(seen._crossing[0, :3, :3]), cross_db, atol=1e-9)
+    assert_array_equal(seen.same_cell[0, :3, :3], [[1, 1, 0], [1, 1, 0], [0, 0, 1]])
     assert not seen.same_cell[0, 3].any()
     towards = array([[1, 0], [0.6, 0.8j], [1, 0], [0, 1]])  # of unit size
     two = replace(seen, links=replace(seen.links, h=seen.links.h * towards[:, None]))
-    share = np.abs(towards.conj() @ towards.T) ** 2
-    expected = share[:3, :3] * 10 ** (cross_db / 10)
-    assert_allclose(two._crossing[0, :3, :3], (expected))
+    share = abs(towards.conj() @ towards.T) ** 2
+    assert_allclose(two._crossing[0, :3, :3], (share[:3, :3] * 10 ** (cross_db / 10)))

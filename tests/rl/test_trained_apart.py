@@ -1,8 +1,7 @@
 """Trainings of several seeds: the bytes of one after another, failures that stop no other, damaged
 checkpoints."""
 
-import numpy as np
-from numpy import array
+from numpy import array, inf, nan
 from pytest import mark, raises
 
 from netsim.checkpoint import save_tree
@@ -38,8 +37,7 @@ def test_the_same_bytes_one_after_another_and_side_by_side(tmp_path, monkeypatch
     train_agents(study, [0, 1], tmp_path / "a", cache=cache)
     train_agents(study, [0, 1], tmp_path / "b", lines.append, cache, at_once=2)
     assert paths(tmp_path / "a") == paths(tmp_path / "b")
-    actual = sorted((context.done, context.of) for context in lines)
-    assert actual == [(1, 2), (2, 2)]
+    assert sorted((context.done, context.of) for context in lines) == [(1, 2), (2, 2)]
     assert sorted(context.values["label"] for context in lines) == ["seed 0", "seed 1"]
     train_agents(study, [0, 1], tmp_path / "b", lines.append, cache, at_once=2)
     assert len(lines) == 2  # nothing is made again
@@ -57,7 +55,7 @@ def test_damage_is_one_line(tmp_path):
     study = load("power/paper", {"train.steps": 20, "train.eval_every": 20, **short})
     folder = tmp_path / "t"
     (job,) = build_training_jobs(study, [0], folder)
-    for damage in ({"w": array([0.0, np.nan])}, [{"w": array([[np.inf]])}], {"nothing": 1}):
+    for damage in ({"w": array([0.0, nan])}, [{"w": array([[inf]])}], {"nothing": 1}):
         with job.hold():
             save_tree(folder / "checkpoint.npz", job.to_checkpoint(training=damage, course={}))
         with raises(

@@ -12,7 +12,7 @@ from netsim.record import guard_cell, unguard_cell
 from scenarios.app.cli import options
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import write_report
-from scenarios.app.run.sweep import Sweep, check_points
+from scenarios.app.run.sweep import Sweep, resolve_points
 from scenarios.app.study.describe import build_model
 from scenarios.app.study.load import Scenario, parse_value
 from scenarios.app.study.study import to_study_yaml
@@ -127,7 +127,7 @@ def test_the_studies_of_a_sweep_are_those_that_are_loaded_one_by_one(tmp_path):
         vary=parse_value("{seed: [7, 3], values: {learning.learner.learning_rate: [0.1, 0.2]}}"),
     )
     scenario = Scenario.from_source(path, {"learning.round_s": 30})
-    result = check_points(scenario)
+    result = resolve_points(scenario)
     assert [p.seed for p, _ in result] == [7, 3, 7, 3]
     for point, study in result:
         assert to_study_yaml(study) == to_study_yaml(

@@ -6,8 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pages import body, change_json, fake_sweep, figures, read_json
+from pages import body, change_json, fake_sweep, figures, find_missing, read_json
 from refused import catch_line
+from rows import read_cells
+from tabled import cases
 
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import write_comparison, write_report
@@ -18,6 +20,7 @@ from scenarios.app.results.gathered import gather_runs
 EVIL = "<img src=x onerror=alert(1)>"
 SHARE = {"attack.closed-form.home_located.percent": 25.0, "attack.closed-form.homes.count": 4}
 FASTER = {"round_s: 60.0": "round_s: 30.0"}
+RMSE = "utility.rmse_db"
 RADIO = {"learning": None, "world.radio": {}}
 
 
@@ -35,10 +38,8 @@ def runs(tiny_run, tmp_path):
                 assert old in text
                 text = text.replace(old, new)
             (folder / "study.yaml").write_text(text)
-            change_json(
-                folder / "manifest.json",
-                seed=int(re.search(r"^seed: (\d+)", text, re.MULTILINE)[1]),
-            )
+            seed = int(re.search(r"(?m)^seed: (\d+)", text)[1])
+            change_json(folder / "manifest.json", seed=seed)
             folders.append(folder)
         return folders
 
@@ -66,7 +67,7 @@ def list_labels(*folders):
 def test_labels_are_as_much_of_a_path_as_tells_runs_apart(runs, tmp_path):
     a, b = runs(a=({}, {}), b=({}, FASTER))
     assert list_labels(a, b) == ["a", "b"]
-    second = Path(shutil.copytree(b, tmp_path / "more" / "a"))
+    second = Path(shutil.copytree(b, tmp_path / "more/a"))
     assert list_labels(a, second) == ["runs/a", "more/a"]
 
 
@@ -94,20 +95,21 @@ def test_a_folder_of_runs_stands_for_them_and_unfinished_ones_are_left_out(runs)
 
 def test_what_cannot_be_compared_is_refused_in_one_line(tiny_run, runs, tiny, tmp_path):
     a, b = runs(a=({}, {}), b=({}, {}))
-    assert "nothing to compare it with" in catch_line(gather_runs, [a])
-    assert "given twice" in catch_line(gather_runs, [a, a])
-    assert "given twice" in catch_line(gather_runs, [a, a / ".." / "a"])
-    assert "no such folder" in catch_line(gather_runs, [a, tmp_path / "nothing"])
-    assert "neither the folder of a run" in catch_line(gather_runs, [a, tmp_path])
+    for second, text in (
+        ([], "nothing to compare it with"),
+        ([a], "given twice"),
+        ([a / "../a"], "given twice"),
+        ([tmp_path / "nothing"], "no such folder"),
+        ([tmp_path], "neither the folder of a run"),
+    ):
+        assert text in catch_line(gather_runs, [a, *second])
     run(tiny(RADIO), tmp_path / "radio")
     line = catch_line(gather_runs, [a, tmp_path / "radio"])
-    assert "is a radio study and" in line
-    assert str(tmp_path / "radio") in line
-    assert str(a) in line
+    assert find_missing(line, "is a radio study and", str(tmp_path / "radio"), str(a)) == []
     (b / "summary.json").unlink()
     assert "is not finished; the same command goes on" in catch_line(gather_runs, [a, b])
     (tmp_path / "t").mkdir()
-    (tmp_path / "t" / "training.json").write_text("{}")
+    (tmp_path / "t/training.json").write_text("{}")
     assert "holds a training" in catch_line(gather_runs, [tiny_run, tmp_path / "t"])
 
 
@@ -159,37 +161,25 @@ def test_seeds_that_read_other_content_are_no_other_seeds(runs):
 
 def test_a_copy_in_a_sweep_is_no_other_seed(tiny_run, tmp_path, capsys):
     out = swept(tiny_run, tmp_path / "s", [("A", SHARE)] * 3 + [("B", SHARE)])
-    change_json(out / "r2" / "manifest.json", seed=1)
-    change_json(out / "r1" / "manifest.json", files={"/t.csv": "1"})
-    change_json(out / "r0" / "manifest.json", files={"/t.csv": "1"})
-    change_json(out / "r2" / "manifest.json", files={"/t.csv": "1"})
+    for name, seed in (("r0", 0), ("r1", 1), ("r2", 1)):
+        change_json(out / name / "manifest.json", seed=seed, files={"/t.csv": "1"})
     assert list_labels(out) == ["A", "A", "B"]
     assert main(["show", str(out)]) == 0
     text = capsys.readouterr().out
     assert "2/8" in text
     assert "3/12" not in text
     assert f"{out / 'r2'} is a copy of {out / 'r1'}" in " ".join(text.split())
-    change_json(out / "r1" / "manifest.json", files={"/t.csv": "2"})
-    assert list_labels(out)[:2] == [
-        "A",
-        "A, t.csv with other content (2)",
-    ]
 
 
 # -- the command
 
 
 def test_the_command_draws_a_page_and_prints_the_answer(runs, tmp_path, capsys, monkeypatch):
-    a, b = runs(
-        a=({"utility.rmse_db": 5.0}, {}),
-        b=({"utility.rmse_db": 7.5}, FASTER),
-    )
+    a, b = runs(a=({RMSE: 5.0}, {}), b=({RMSE: 7.5}, FASTER))
     monkeypatch.chdir(tmp_path)
     assert main(["compare", str(a), str(b)]) == 0
     out = capsys.readouterr().out
-    assert "centroid error: found with “a”" in out
-    assert "RMSE" in out
-    assert "page  compare.html" in out
+    assert find_missing(out, "centroid error: found with “a”", "RMSE", "page  compare.html") == []
     text = body(tmp_path / "compare.html")
     assert "learning.round_s" in text
     assert text.count('class="text changed"') == 1
@@ -203,7 +193,11 @@ def test_the_command_draws_a_page_and_prints_the_answer(runs, tmp_path, capsys, 
 
 @pytest.mark.parametrize(
     "present, says",
-    [("mine", "is not a page of ours"), (None, "is a folder"), ("", "is not a page of ours")],
+    cases("""
+"mine", "is not a page of ours"
+None, "is a folder"
+"", "is not a page of ours"
+"""),
 )
 def test_no_page_of_somebody_else_is_replaced(present, says, runs, tmp_path, capsys):
     a, b = runs(a=({}, {}), b=({}, {}))
@@ -228,7 +222,7 @@ def test_report_says_of_runs_in_one_folder_that_no_sweep_played_them(runs):
 
 def test_pages_of_runs_are_linked_where_they_are_drawn(runs, tmp_path):
     a, b = runs(a=({}, {}), b=({}, {"seed: 3": "seed: 4"}))
-    page = tmp_path / "out" / "c.html"
+    page = tmp_path / "out/c.html"
     page.parent.mkdir()
     assert 'href="..' not in body(write_comparison([a, b], page))
     targets = re.findall(r'href="(\.\.[^"]+)"', body(write_comparison([a, b], page, pages=True)))
@@ -245,7 +239,7 @@ def test_a_sweep_is_compared_by_label(tiny_run, tmp_path):
     good = {"utility.useful": True}
     rows = [
         ("</script><b>", good),
-        ("</script><b>", {"utility.rmse_db": 77.0, "utility.useful": False}),
+        ("</script><b>", {RMSE: 77.0, "utility.useful": False}),
         ("B", good),
     ]
     out = swept(tiny_run, tmp_path / "s", rows, command=f"netsim sweep s.yaml --jobs 2 {EVIL}")
@@ -253,10 +247,16 @@ def test_a_sweep_is_compared_by_label(tiny_run, tmp_path):
     (out / "runs.csv").write_text((out / "runs.csv").read_text() + "open,C,0\n")
     page = write_report(out)
     shown = body(page)
-    assert "1 of 4 runs is not finished" in shown
-    assert "netsim sweep s.yaml --jobs 2" in shown
-    assert "&lt;/script&gt;&lt;b&gt;" in shown
-    assert "&lt;img src=x" in shown
+    assert (
+        find_missing(
+            shown,
+            "1 of 4 runs is not finished",
+            "netsim sweep s.yaml --jobs 2",
+            "&lt;/script&gt;&lt;b&gt;",
+            "&lt;img src=x",
+        )
+        == []
+    )
     assert not any(text in page.read_text() for text in ("</script><b>", EVIL))  # nor in a script
     assert {"progress", "tradeoff", "leakage-0"} <= set(figures(page))
     names = [t["name"] for t in figures(page)["progress"]["data"]]
@@ -269,40 +269,45 @@ def test_a_sweep_is_compared_by_label(tiny_run, tmp_path):
 def test_runs_of_a_sweep_that_failed_are_told_on_the_terminal_and_on_the_page(
     tiny_run, runs, tmp_path, capsys
 ):
-    (a,) = runs(a=({"utility.rmse_db": 5.0}, {}))
+    (a,) = runs(a=({RMSE: 5.0}, {}))
     out = swept(tiny_run, tmp_path / "s", [("A", {}), ("B", {})])
     (out / "runs.csv").write_text((out / "runs.csv").read_text() + "r2,C,0\n")
     write_failures(out, [Failed("r2", "C", 0, 1, "RuntimeError", "it broke <b>")])
     for folders, n in (([out], 3), ([out, a], 4)):
-        assert main(["compare", *map(str, folders), "--out", str(tmp_path / "c.html")]) == 0
+        command = ["compare", *map(str, folders), "--out", str(tmp_path / "c.html")]
+        assert main(command) == 0
         text = " ".join(capsys.readouterr().out.split())
-        assert f"1 of {n} runs is not finished and left out." in text
-        assert "1 run failed:" in text
-        assert "C, seed 0: RuntimeError: it broke <b> (r2/error.txt)" in text
+        assert (
+            find_missing(
+                text,
+                f"1 of {n} runs is not finished and left out.",
+                "1 run failed:",
+                "C, seed 0: RuntimeError: it broke <b> (r2/error.txt)",
+            )
+            == []
+        )
         shown = body(tmp_path / "c.html")
         assert f"1 of {n} runs is not finished and left out." in shown
         assert "it broke &lt;b&gt;" in shown
-        assert (
-            main(["compare", *map(str, folders), "--out", str(tmp_path / "c.html"), "--json"]) == 0
-        )
+        assert main([*command, "--json"]) == 0
         event = json.loads(capsys.readouterr().out)
         assert event["left_out"] == 1
         assert "it broke" in "".join(event["notes"])
-        assert [
-            values["says"] for values in event["notices"] if values["key"] == "runs-compared"
-        ] == event["notes"]
+        says = [item["says"] for item in event["notices"] if item["key"] == "runs-compared"]
+        assert says == event["notes"]
 
 
 def test_the_trade_off_has_means_with_their_range(tiny_run, tmp_path):
     key = "attack.closed-form.centroid_error_m.median"
+    table = read_cells("""
+        A    10  4
+        A    20  6
+        B    30  5
+        far  40  50
+    """)
     rows = [
-        (label, {key: error, "utility.rmse_db": rmse, "utility.constant_rmse_db": 10.0})
-        for label, error, rmse in (
-            ("A", 10.0, 4.0),
-            ("A", 20.0, 6.0),
-            ("B", 30.0, 5.0),
-            ("far", 40.0, 50.0),
-        )
+        (label, {key: float(error), RMSE: float(rmse), "utility.constant_rmse_db": 10.0})
+        for label, error, rmse in table
     ]
     rows.append(("none", {key: None, "utility.constant_rmse_db": 10.0}))
     panel = figures(write_report(swept(tiny_run, tmp_path / "s", rows)))["tradeoff"]
@@ -319,28 +324,18 @@ def test_the_trade_off_has_means_with_their_range(tiny_run, tmp_path):
 def test_the_main_table_has_the_figures_of_the_terminal_and_the_last_all_with_meaning(
     tiny_run, tmp_path, capsys
 ):
-    out = swept(
-        tiny_run,
-        tmp_path / "s",
-        [
-            ("A", {"utility.rmse_db": 4.0}),
-            ("A", {"utility.rmse_db": 6.0}),
-            ("B", {"utility.rmse_db": None}),
-        ],
-    )
+    rows = [("A", {RMSE: 4.0}), ("A", {RMSE: 6.0}), ("B", {RMSE: None})]
+    out = swept(tiny_run, tmp_path / "s", rows)
     shown = body(write_report(out))
     table = shown[shown.index('id="variants"') :]
     assert '<td data-value="5">5 <span class="range">[4, 6]</span><small class="held">' in table
     assert '<small class="not-held">diverged</small></td>' in table
     assert main(["compare", str(out), "--out", str(tmp_path / "c.html")]) == 0
-    assert next(
-        line.split()[:2] for line in capsys.readouterr().out.splitlines() if "A  " in line
-    ) == ["A", "5"]
-    table = shown[shown.index('id="every-figure"') :]
-    assert sorted(
-        re.findall(r'<tr><td class="text">([^<]+)</td>', table[: table.index("</table>")])
-    ) == sorted(read_json(tiny_run / "summary.json"))
-    assert "RMSE of the final model on all held-out samples; with" in table
+    assert re.search(r"(?m)^ *A +5 ", capsys.readouterr().out)
+    table = shown[shown.index('id="every-figure"') :].partition("</table>")[0]
+    keys = re.findall(r'<tr><td class="text">([^<]+)</td>', table)
+    assert sorted(keys) == sorted(read_json(tiny_run / "summary.json"))
+    assert "RMSE of the final model" in table
 
 
 def test_radio_studies_are_compared(tiny, tmp_path):
@@ -351,5 +346,5 @@ def test_radio_studies_are_compared(tiny, tmp_path):
     assert "world.ues.height_m" in shown
     assert set(figures(page)) == {"distributions"}
     table = shown[shown.index('id="variants"') :]
-    summary = read_json(tmp_path / "w" / "low" / "summary.json")
+    summary = read_json(tmp_path / "w/low/summary.json")
     assert f'data-value="{summary["radio.sinr_db.median"]:.9g}"' in table

@@ -8,6 +8,7 @@ from pages import fake_sweep
 from scenarios.app.report.report import write_report
 
 EVIL = '<img src=x onerror="alert(1)">'
+ERROR = "attack.closed-form.centroid_error_m.median"
 LONG = "a long label that says what it does"
 ROWS = [("plain", 12.0, 300.0), ("far off", 30.0, 500.0), (EVIL, 9.0, 80.0), (LONG, None, None)]
 
@@ -16,15 +17,7 @@ ROWS = [("plain", 12.0, 300.0), ("far off", 30.0, 500.0), (EVIL, 9.0, 80.0), (LO
 def page_file(tiny_run, tmp_path_factory):
     """The page of a sweep whose runs have pages as well."""
     rows = [
-        (
-            label,
-            3,
-            {
-                "utility.rmse_db": rmse,
-                "attack.closed-form.centroid_error_m.median": m,
-                "utility.constant_rmse_db": 15.0,
-            },
-        )
+        (label, 3, {"utility.rmse_db": rmse, ERROR: m, "utility.constant_rmse_db": 15.0})
         for label, rmse, m in ROWS
     ]
     out = fake_sweep(tiny_run, tmp_path_factory.mktemp("sweep"), rows)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from noticed import by_key, of_run
 from rows import read_yaml
+from tabled import cases
 
 from scenarios.app.report.report import write_report
 from scenarios.app.result import run
@@ -35,33 +36,24 @@ def test_an_explosion_is_reported_with_its_round(tiny, tmp_path):
     assert int(text.split()[5].rstrip(":")) <= first
     printed = lay_out_run(open_finished_run(tmp_path / "run"), "page")
     assert any(line.strip().startswith("warning: the model exploded") for line in printed)
-    assert "the model exploded in round" in write_report(tmp_path / "run").read_text(
-        encoding="utf-8"
-    )
+    assert "the model exploded in round" in write_report(tmp_path / "run").read_text()
 
-    assert (
-        run(
-            tiny(changes | {"learning.learner": STEEP | {"step_limit": "polyak"}}),
-            tmp_path / "limited",
-        )["utility.rmse_db"]
-        < 30
-    )
+    limited = tiny(changes | {"learning.learner": STEEP | {"step_limit": "polyak"}})
+    assert run(limited, tmp_path / "limited")["utility.rmse_db"] < 30
     assert "model-exploded" not in by_key(of_run(tmp_path / "limited"))
 
 
 @pytest.mark.parametrize(
     "changes, compared",
-    [
-        ({}, [1, 5, 10, 12]),
-        ({"learning.rounds": 7}, [1, 5, 7]),
-        ({"learning.leakage.every_rounds": 100}, [1, 12]),
-        ({"learning.leakage.every_rounds": 1}, [*range(1, 13)]),
-    ],
+    cases("""
+"", [1, 5, 10, 12]
+"learning.rounds: 7", [1, 5, 7]
+"learning.leakage.every_rounds: 100", [1, 12]
+"learning.leakage.every_rounds: 1", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+"""),
 )
 def test_the_last_round_is_always_compared(tiny, tmp_path, changes, compared):
-    summary = run(
-        tiny({"learning.round_s": ROUND, "learning.leakage.every_rounds": 5} | changes),
-        tmp_path / "run",
-    )
+    every = {"learning.round_s": ROUND, "learning.leakage.every_rounds": 5}
+    summary = run(tiny(every | read_yaml(changes)), tmp_path / "run")
     assert np.unique(read_record_table(tmp_path / "run", "leakage")["round"]).tolist() == compared
     assert summary["attack.closed-form.compared_rounds.count"] == len(compared)

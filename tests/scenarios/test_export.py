@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +12,17 @@ import pytest
 from numpy.testing import assert_allclose
 from pages import read_csv
 from pyproj import Geod, Proj
-from rows import read_yaml
+from rows import read_cells, read_yaml
+from tabled import cases
 
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.outcome import parse_origin
+from scenarios.app.cli.outcome import parse_origin_deg
 from scenarios.app.result import run
 from scenarios.app.results.export import Globe, to_geojson
 from scenarios.app.results.folder import read_record_table
 from scenarios.app.results.read import load_finished_run
 
-COMMUTER = Path(__file__).parents[2] / "scenarios" / "examples" / "commuter.csv.gz"
+COMMUTER = Path(__file__).parents[2] / "scenarios/examples/commuter.csv.gz"
 HOSTILE = '<script>alert("x")</script>, =1+1'
 
 
@@ -28,15 +30,11 @@ HOSTILE = '<script>alert("x")</script>, =1+1'
 def town(tiny, tmp_path_factory):
     """A run that is nowhere on the globe, with homes and attacks."""
     folder = tmp_path_factory.mktemp("export") / "r"
-    run(
-        tiny(
-            read_yaml("""
-                world.ues: {count: 4, mobility: {kind: commuter}}, world.duration_s: 172800,
-                world.tick_s: 600, learning.round_s: 86400
-            """)
-        ),
-        folder,
-    )
+    changes = read_yaml("""
+        world.ues: {count: 4, mobility: {kind: commuter}}, world.duration_s: 172800,
+        world.tick_s: 600, learning.round_s: 86400
+    """)
+    run(tiny(changes), folder)
     return folder
 
 
@@ -44,15 +42,11 @@ def town(tiny, tmp_path_factory):
 def replay_run(tiny, tmp_path_factory):
     """A replay of a trace in degrees."""
     folder = tmp_path_factory.mktemp("export") / "r"
-    changes = {
-        "world.ues": {"mobility": {"kind": "replay", "trace": str(COMMUTER)}},
-        "world.city": {"kind": "open-field"},
-        "world.base_stations": [],
-        "world.radio": {},
-        "world.duration_s": 86_400,
-        "learning.round_s": 86_400,
-        "learning.attacks": [],
-    }
+    changes = read_yaml(f"""
+        world.ues: {{mobility: {{kind: replay, trace: '{COMMUTER}'}}}},
+        world.city: {{kind: open-field}}, world.base_stations: [], world.radio: {{}},
+        world.duration_s: 86400, learning.round_s: 86400, learning.attacks: []
+    """)
     run(tiny(changes), folder)
     return folder
 
@@ -74,15 +68,14 @@ def select_kind(text, kind):
 
 def vertices(text):
     """UE, local time, longitude and latitude of every vertex of a track."""
-    tracks = [
-        (track["properties"], track["geometry"]["coordinates"])
-        for track in select_kind(text, "track")
-    ]
-    return [
-        (values["ue"], time, *index)
-        for values, line in tracks
-        for time, index in zip(values["times"], line, strict=True)
-    ]
+    result = []
+    for track in select_kind(text, "track"):
+        values = track["properties"]
+        line = track["geometry"]["coordinates"]
+        result += [
+            (values["ue"], t, *place) for t, place in zip(values["times"], line, strict=True)
+        ]
+    return result
 
 
 def test_places_of_a_town_lie_as_far_from_its_corner_as_on_the_plane(town, tmp_path):
@@ -102,7 +95,7 @@ def test_places_of_a_town_lie_as_far_from_its_corner_as_on_the_plane(town, tmp_p
 @pytest.mark.parametrize("origin", [None, "-33.9,151.2", "78.2,-15.6", "0,180"])
 def test_coordinates_come_back(origin, town, tmp_path):
     text = export_run(town, *([] if origin is None else [f"--origin={origin}"]), out=tmp_path / "a")
-    lat_0, lon_0 = parse_origin(origin) or (0.0, 0.0)
+    lat_0, lon_0 = parse_origin_deg(origin) or (0.0, 0.0)
     rows = read_record_table(town, "tracks")
     order = np.argsort(rows["ue"], kind="stable")
     ue, _, lon, lat = map(np.array, zip(*vertices(text), strict=True))
@@ -129,29 +122,22 @@ def test_a_replayed_trace_lies_where_its_file_says(replay_run, tmp_path):
 def test_the_file_has_a_feature_for_everything(town, tmp_path):
     text = export_run(town, out=tmp_path / "a")
     run_ = load_finished_run(town)
-    count = {
-        k: len(select_kind(text, k))
-        for k in ("track", "home", "workplace", "base station", "named place")
-    }
-    homes = int(np.isfinite(run_.tables["ues"]["home_x_m"]).sum())
-    works = int(np.isfinite(run_.tables["ues"]["work_x_m"]).sum())
+    features = json.loads(text)["features"]
+    homes, works = (
+        int(np.isfinite(run_.tables["ues"][f"{place}_x_m"]).sum()) for place in ("home", "work")
+    )
     named = len(run_.tables["named"]["ue"])
     assert named > 0
-    expected = {
+    assert Counter(feature["properties"]["kind"] for feature in features) == {
         "track": 4,
         "home": homes,
         "workplace": works,
         "base station": 2,
         "named place": named,
     }
-    assert count == expected
-    assert sum(count.values()) == len(json.loads(text)["features"])
-    for feature in json.loads(text)["features"]:
+    for feature in features:
         assert feature["type"] == "Feature"
-        assert feature["geometry"]["type"] in (
-            "Point",
-            "LineString",
-        )
+        assert feature["geometry"]["type"] in ("Point", "LineString")
     for track in select_kind(text, "track"):
         line = track["geometry"]["coordinates"]
         of_track = track["properties"]
@@ -200,15 +186,15 @@ def test_names_are_text(copy_run, tmp_path):
 
 @pytest.mark.parametrize(
     "options, words",
-    [
-        (["--origin=1"], "write LAT,LON"),
-        (["--origin=nan,2"], "latitude is -90 to 90"),
-        (["--out", "{run}"], "cannot be written"),
-        (["--out", "{run}/none/here.geojson"], "cannot be written"),
-    ],
+    read_cells("""
+        --origin=1                      write LAT,LON
+        --origin=nan,2                  latitude is -90 to 90
+        --out {run}                     cannot be written
+        --out {run}/none/here.geojson   cannot be written
+    """),
 )
 def test_bad_options_are_one_line(options, words, town, capsys):
-    assert main(["export", str(town), *(word.replace("{run}", str(town)) for word in options)]) == 2
+    assert main(["export", str(town), *options.format(run=town).split()]) == 2
     text = capsys.readouterr().err
     assert words in text
     assert text.count("\n") == 1
@@ -221,18 +207,13 @@ def test_an_origin_of_a_run_that_has_one_is_refused(replay_run, capsys):
 
 @pytest.mark.parametrize(
     "file, old, new, words",
-    [
-        ("manifest.json", '"every_s"', '"never_s"', "tracks.every_s is missing or damaged"),
-        (
-            "manifest.json",
-            '"origin_deg": null',
-            '"origin_deg": "x"',
-            "origin_deg is missing or damaged",
-        ),
-        ("tracks.csv", "\n0,0,", "\n0,0,9999999999", "beyond the globe"),
-        ("tracks.csv", "indoor", "indoors", "column indoor is missing"),
-        ("summary.json", "{", "", "cannot be read"),
-    ],
+    cases(r"""
+"manifest.json", '"every_s"', '"never_s"', "tracks.every_s is missing or damaged"
+"manifest.json", '"origin_deg": null', '"origin_deg": "x"', "origin_deg is missing or damaged"
+"tracks.csv", "\n0,0,", "\n0,0,9999999999", "beyond the globe"
+"tracks.csv", "indoor", "indoors", "column indoor is missing"
+"summary.json", "{", "", "cannot be read"
+"""),
 )
 def test_a_damaged_run_is_one_line(file, old, new, words, copy_run, capsys):
     text = (copy_run / file).read_text()
@@ -246,6 +227,11 @@ def test_a_damaged_run_is_one_line(file, old, new, words, copy_run, capsys):
     assert not (copy_run / "tracks.geojson").exists()
 
 
+def read_files(folder):
+    """Read the bytes of every file of a folder."""
+    return {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
 @pytest.mark.parametrize(
     "text",
     ["title: my scenario\n", "", '{"type":"FeatureCollection","features":[]}\n', "ue,name\n"],
@@ -257,14 +243,12 @@ def test_other_files_are_kept(text, town, copy_run, tmp_path, capsys):
         tmp_path / "mine.yaml",
         *(copy_run / name for name in ("summary.json", ".netsim", "tracks.csv")),
     ):
-        before = {path: path.read_bytes() for path in out.parent.iterdir() if path.is_file()}
+        before = read_files(out.parent)
         assert main(["export", str(town), "--out", str(out)]) == 2
         errors = capsys.readouterr().err
         assert errors.count("\n") == 1
         assert f"{out}: exists and is no export of netsim" in errors
-        assert {
-            path: path.read_bytes() for path in out.parent.iterdir() if path.is_file()
-        } == before
+        assert read_files(out.parent) == before
 
 
 def test_an_export_takes_the_place_of_an_earlier_one(town, tmp_path):
@@ -289,48 +273,40 @@ def read_log(
     return path, dict(zip(map(str, times), lat, strict=True))
 
 
-QUICK = [
-    "--quiet",
-    "--timezone",
-    "UTC",
-    "--set",
-    "learning.attacks=[]",
-    "--set",
-    "learning.references.central=false",
-]
+def replay_log(log, out, *options):
+    """Replay a log without attacks."""
+    return main(["replay", str(log), "--out", str(out), *QUICK.split(), *options])
+
+
+QUICK = "--quiet --timezone UTC --set learning.attacks=[] --set learning.references.central=false"
 
 
 @pytest.mark.parametrize(
     "step_s, n, begins, options",
-    [
-        (60, 31, "2024-05-06T08:15:00", []),  # half an hour between two hours
-        (5, 121, "2024-05-06T08:00:00", ["--round", "2min"]),
-        (1800, 30, "2024-05-06T23:00:00", []),
-        (3600, 73, "2024-05-06T00:00:00", []),
-    ],
+    cases("""
+60, 31, "2024-05-06T08:15:00", []
+5, 121, "2024-05-06T08:00:00", ["--round", "2min"]
+1800, 30, "2024-05-06T23:00:00", []
+3600, 73, "2024-05-06T00:00:00", []
+"""),
 )
 def test_an_exported_track_is_where_the_log_says_at_its_times(
     step_s, n, begins, options, tmp_path, capsys
 ):
     log, places = read_log(tmp_path, step_s, n, begins)
-    assert main(["replay", str(log), "--out", str(tmp_path / "r"), *QUICK, *options]) == 0
+    assert replay_log(log, tmp_path / "r", *options) == 0
     rows = vertices(export_run(tmp_path / "r", out=tmp_path / "a"))
     assert "tracks in" in capsys.readouterr().out
     for _, shown, _, lat in rows:
         last = max(time for time in places if time <= shown)
-        assert lat == pytest.approx(float(places[last]), abs=1e-6), shown
+        assert lat == pytest.approx(float(places[last]), abs=1e-6)
     assert len(rows) >= n - 1
     assert begins == rows[0][1]
 
 
 def test_an_export_without_a_track_says_so(tmp_path, capsys):
     log, _ = read_log(tmp_path, 60, 31)
-    assert (
-        main(
-            ["replay", str(log), "--out", str(tmp_path / "r"), *QUICK, "--set", "world.tick_s=3600"]
-        )
-        == 0
-    )
+    assert replay_log(log, tmp_path / "r", "--set", "world.tick_s=3600") == 0
     capsys.readouterr()
     export_run(tmp_path / "r", out=tmp_path / "a")
     text = capsys.readouterr().out

@@ -18,10 +18,10 @@ from scenarios.app.training.gate import (
     EQUAL,
     FULL,
     RULES,
+    build_gate_rule,
     find_least_level,
     judge_gate,
-    make_rule_at_level,
-    measure_figures,
+    measure_noise_lost_leak,
     play_gate,
     record_at_full_power,
 )
@@ -129,20 +129,20 @@ def test_noise_is_equal_by_a_slow_calculation(tmp_path):
     slow = np.mean(
         [np.mean([10 ** (-(constant.parameters[0] + x) / 10) for x in part]) for part in snr_db]
     )
-    noise, lost, leak = measure_figures(policies, constant)
+    noise, lost, leak = measure_noise_lost_leak(policies, constant)
     assert noise == approx(slow, rel=1e-6)
     assert 0.997 * n_0 <= slow <= n_0
     assert lost == 0
     heard = [
-        10 ** ((constant.parameters[0] + policies.look.heard_db[s, k]) / 10)
+        10 ** ((constant.parameters[0] + policies.look.eavesdropper_snr_db[s, k]) / 10)
         for s in range(len(policies))
         for k in policies.rounds.rows.ue[s]
         if k >= 0
     ]
     assert leak == approx(np.mean([z / (z + 0.03) for z in heard]), rel=0.02)
-    assert measure_figures(policies, make_rule_at_level(EQUAL, -10 * math.log10(n_0)))[0] == approx(
-        n_0
-    )
+    assert measure_noise_lost_leak(policies, build_gate_rule(EQUAL, -10 * math.log10(n_0)))[
+        0
+    ] == approx(n_0)
 
 
 def test_a_gate_goes_on_and_its_figures_are_those_of_runs(out):

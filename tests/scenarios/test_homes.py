@@ -12,32 +12,22 @@ from rows import read_yaml
 
 from scenarios.app.report.run_page import build_run_page
 from scenarios.app.result import run
-from scenarios.app.results.attacks import find_ever_named
+from scenarios.app.results.attacks import flag_homes_ever_named
 from scenarios.app.results.outcome import warn_of_useless_models
 from scenarios.app.results.read import load_finished_run
 from scenarios.app.results.summary_keys import compute_measures
 from scenarios.app.results.table import build_lines
 from scenarios.app.run.notices import find_summary_notices
 
-NEAR = 3.0
-COMMUTERS = {
-    "world.duration_s": 259200,
-    "world.tick_s": 600,
-    "world.ues.measurement_period_s": None,
-    "world.ues.count": 5,
-    "world.ues.mobility": {"kind": "commuter"},
-    "world.city.width_m": 1200,
-    "world.city.height_m": 900,
-    "world.base_stations": [
-        read_yaml("name: a, position_m: [100, 100]"),
-        read_yaml("name: b, position_m: [1000, 200]"),
-        read_yaml("name: c, position_m: [600, 800]"),
-    ],
-    "learning.round_s": 21600,
-    "learning.data": {"kind": "measured", "cell": "all"},
-    "learning.learner.activation": "relu",
-    "learning.leakage": {"hit_radius_m": NEAR, "random_baseline_draws": 20},
-}
+COMMUTERS = read_yaml("""
+    world.duration_s: 259200, world.tick_s: 600, world.ues.measurement_period_s: null,
+    world.ues.count: 5, world.ues.mobility: {kind: commuter}, world.city.width_m: 1200,
+    world.city.height_m: 900, world.base_stations: [{name: a, position_m: [100, 100]},
+    {name: b, position_m: [1000, 200]}, {name: c, position_m: [600, 800]}],
+    learning.round_s: 21600, learning.data: {kind: measured, cell: all},
+    learning.learner.activation: relu,
+    learning.leakage: {hit_radius_m: 3.0, random_baseline_draws: 20}
+""")
 
 
 @pytest.fixture(scope="module")
@@ -84,13 +74,12 @@ def test_a_ue_with_many_rows_counts_once_and_one_without_a_home_does_not():
         "ue": np.array([0.0] * 9 + [1, 2, 3]),
         "home_named_m": np.array([5000.0] * 9 + [4.0, nan, 1.0]),
     }
-    result = compute_measures({"home ever": find_ever_named(rows, np.array([0, 1, 2]), 100.0)}, "a")
-    assert result["attack.a.home_located.ever.percent"] == pytest.approx(100 / 3)
-    assert np.isnan(
-        compute_measures({"home ever": find_ever_named(rows, np.zeros(0), 100.0)}, "a")[
-            "attack.a.home_located.ever.percent"
-        ]
+    result = compute_measures(
+        {"home ever": flag_homes_ever_named(rows, np.array([0, 1, 2]), 100.0)}, "a"
     )
+    assert result["attack.a.home_located.ever.percent"] == pytest.approx(100 / 3)
+    nobody = compute_measures({"home ever": flag_homes_ever_named(rows, np.zeros(0), 100.0)}, "a")
+    assert np.isnan(nobody["attack.a.home_located.ever.percent"])
 
 
 @pytest.mark.parametrize("worth", [{"utility.rmse_db": 21.2}, {"utility.rmse_db": None}])

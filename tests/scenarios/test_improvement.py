@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from scenarios.app.results.trainings import estimate_improvement
+from scenarios.app.results.trainings import estimate_win_probability
 
 DRAW = np.random.default_rng(5)
 
@@ -26,7 +26,7 @@ def test_it_is_the_share_of_pairs():
         n, k, worlds = DRAW.integers(1, 6, 3)
         costs = DRAW.integers(0, 4, (n, worlds)) * 1.0
         rest = DRAW.integers(0, 4, (k, worlds)) * 1.0
-        assert estimate_improvement(costs, rest)[0] == pytest.approx(
+        assert estimate_win_probability(costs, rest)[0] == pytest.approx(
             by_pairs(costs.tolist(), rest.tolist())
         )
 
@@ -36,13 +36,13 @@ def test_who_always_wins_has_wilsons_interval_over_worlds_and_swapping_gives_the
     costs = DRAW.uniform(0, 1, (3, 8))
     rest = DRAW.uniform(0.2, 1.2, (4, 8))
     low = 8 / (8 + 1.959964**2)
-    assert estimate_improvement(costs, costs + 2) == pytest.approx((1.0, low, 1.0))
-    assert estimate_improvement(costs, costs - 2) == pytest.approx((0.0, 0.0, 1 - low))
-    present = estimate_improvement(costs, rest)
-    back = estimate_improvement(rest, costs)
+    assert estimate_win_probability(costs, costs + 2) == pytest.approx((1.0, low, 1.0))
+    assert estimate_win_probability(costs, costs - 2) == pytest.approx((0.0, 0.0, 1 - low))
+    present = estimate_win_probability(costs, rest)
+    back = estimate_win_probability(rest, costs)
     assert present[0] + back[0] == pytest.approx(1.0)
     assert present[1] < present[0] < present[2]
-    assert present == estimate_improvement(costs, rest)
+    assert present == estimate_win_probability(costs, rest)
 
 
 def test_the_interval_is_that_of_resampling_worlds_and_seeds_by_loops():
@@ -57,14 +57,14 @@ def test_the_interval_is_that_of_resampling_worlds_and_seeds_by_loops():
             own_rows = [costs[i, m] for i in random.choice(4, 4)]
             total += np.mean([x < rest[0, m] for x in own_rows])
         result.append(total / 12)
-    _, low, high = estimate_improvement(costs, rest)
+    _, low, high = estimate_win_probability(costs, rest)
     assert_allclose([low, high], np.quantile(result, [0.025, 0.975]), atol=0.03)
     assert 0.15 < high - low < 0.6
 
 
 def test_one_seed_has_the_interval_over_worlds():
     """Half of 400 worlds won: binomial, 0.5 +- 1.96 sqrt(0.25 / 400)."""
-    mean, low, high = estimate_improvement(
+    mean, low, high = estimate_win_probability(
         np.repeat([[0.0, 2.0]], 200, axis=0).reshape(1, -1), np.ones((1, 400))
     )
     assert mean == 0.5
@@ -72,6 +72,6 @@ def test_one_seed_has_the_interval_over_worlds():
 
 
 def test_ties_are_half_wins_on_both_sides():
-    chance, low, high = estimate_improvement(np.ones((1, 3)), np.ones((1, 3)))
+    chance, low, high = estimate_win_probability(np.ones((1, 3)), np.ones((1, 3)))
     assert chance == 0.5
     assert low == pytest.approx(1 - high)

@@ -1,6 +1,7 @@
 """A null of a summary that means infinity or never counts as such over seeds; one that is missing
 does not."""
 
+import re
 from math import inf
 
 import numpy as np
@@ -66,22 +67,8 @@ def swept(tmp_path_factory):
     place = tmp_path_factory.mktemp("swept")
     for name, text in (("days", DAYS), ("diverges", DIVERGES)):
         (place / f"{name}.yaml").write_text(text)
-        assert (
-            main(
-                [
-                    "sweep",
-                    *[
-                        str(place / f"{name}.yaml"),
-                        "--out",
-                        str(place / name),
-                        "--jobs",
-                        "1",
-                        "--quiet",
-                    ],
-                ]
-            )
-            == 0
-        )
+        command = f"sweep {place / name}.yaml --out {place / name} --jobs 1 --quiet"
+        assert main(command.split()) == 0
     return place
 
 
@@ -96,16 +83,21 @@ def verdict(place, folder, key, bound):
     return evaluate_claim(claim, read_labelled_summaries(place / folder))
 
 
+def find_line(runs, key):
+    """Find the line of a key."""
+    return next(item for item in build_lines(runs) if item.key == key)
+
+
 def test_homes_that_are_never_named_count_over_seeds(swept):
     (group,) = read_labelled_summaries(swept / "days").values()
     runs = [*group.values()]
     assert [run[DAY] for run in runs].count(None) == 4
     assert compute_seed_quartiles(runs, DAY)[1] == inf
     assert "(∞ in 4 of 6)" in format_seed_values(runs, DAY)
-    line = next(item for item in build_lines(runs) if item.key == DAY)
+    line = find_line(runs, DAY)
     assert line.figure == line.amount == "never in 4 of 6"
     assert line.high == inf
-    assert next(item for item in build_lines(runs[:1]) if item.key == DAY).figure == "never"
+    assert find_line(runs[:1], DAY).figure == "never"
     assert "never in 4 of 6" in write_report(swept / "days").read_text(encoding="utf-8")
     assert verdict(swept, "days", DAY, 4).verdict == OPEN
 
@@ -115,8 +107,7 @@ def test_a_run_that_diverges_leaves_a_claim_undecided(swept):
     assert [run[RMSE] for run in group.values()].count(None) == 1
     result = verdict(swept, "diverges", RMSE, 14)
     assert result.verdict == OPEN
-    assert "median between 7.3" in result.reason
-    assert "and inf" in result.reason
+    assert re.search("median between 7.3.* and inf", result.reason)
     assert "∞ in 1 of 5" in result.ours
     assert "∞ in 1 of 5" in "\n".join(sweep_lines([("a", run) for run in group.values()]))
     del group[next(seed for seed, run in group.items() if run[RMSE] is None)]
@@ -177,33 +168,23 @@ def test_what_a_null_is_worth(key, rest, worth):
 def test_each_declared_null_names_keys_that_are_declared():
     named = [item for item in KEYS if item.infinite not in ("", "always")]
     for item in named:
-        assert find_measure(item.infinite.removeprefix("as ").replace("NAME", "x")) is not None, (
-            item.key
-        )
+        assert find_measure(item.infinite.removeprefix("as ").replace("NAME", "x")) is not None
     assert len(named) > 10
 
 
 def test_an_error_that_is_infinite_is_never_found():
     stem = ERROR.removesuffix(".median")
-    less = {
-        f"{stem}.less_baseline.{end}": value
-        for end, value in (("mean", -90.0), ("low", -99.0), ("high", -80.0))
-    }
-    run = {
-        "baseline.area_centre.error_m.median": 200.0,
-        "attack.x.diverged.percent": 60.0,
-        ERROR: None,
-        **less,
-    }
-    for runs in ([run], [run, {**run, ERROR: 20.0}]):
-        line = next(item for item in build_lines(runs) if item.key == ERROR)
+    run = read_yaml(f"""
+        baseline.area_centre.error_m.median: 200.0, attack.x.diverged.percent: 60.0, {ERROR}: null,
+        {stem}.less_baseline.mean: -90.0, {stem}.less_baseline.low: -99.0,
+        {stem}.less_baseline.high: -80.0
+    """)
+    finite = run | {ERROR: 20.0}
+    for runs in ([run], [run, finite]):
+        line = find_line(runs, ERROR)
         assert (line.value, line.verdict) == (inf, INCONCLUSIVE)
-        message = " ".join(
-            text for _, text in build_headline(build_lines(runs), {"attacks": [{}]}, run)
-        )
+        headline = build_headline(build_lines(runs), {"attacks": [{}]}, run)
+        message = " ".join(text for _, text in headline)
         assert "Found" not in message
         assert "∞ m" not in message
-    assert (
-        next(item for item in build_lines([{**run, ERROR: 20.0}]) if item.key == ERROR).verdict
-        == FOUND
-    )
+    assert find_line([finite], ERROR).verdict == FOUND

@@ -3,10 +3,10 @@ three numbers."""
 
 import math
 
-import numpy as np
 import pytest
-from rows import read_yaml
+from rows import read_cells, read_yaml
 from screens import sweep_lines
+from tabled import cases
 
 from scenarios.app.report.compare_page import draw_tradeoff
 from scenarios.app.results.shown import COLUMNS, build_headline, group_by_label
@@ -35,6 +35,11 @@ RUN = read_yaml("""
 """)
 
 
+MEMBERSHIP = """
+    membership.loss.auc.last: 0.6, membership.loss.auc.low: 0.55, membership.loss.auc.high: 0.65
+"""
+
+
 def show_lines(summaries):
     return {
         line.title: (line.result, line.baseline, line.verdict, line.attack)
@@ -54,88 +59,51 @@ def test_lines_of_a_run():
     assert find_model_verdict(build_lines([RUN])) == "good"
 
 
-NOISY = read_yaml("attacks: [{kind: span}], defenses: [{kind: clip}, {kind: gaussian}]")
-SUMS = read_yaml("""
-    attacks: [{kind: span}], threat: {observes: aggregate, pseudonyms: {kind: permanent}}
-""")
-NO_HOMES = {"attack.span.home_located.percent": 0.0, "attack.fit.home_located.percent": 0.0}
+NOISY = "attacks: [{kind: span}], defenses: [{kind: clip}, {kind: gaussian}]"
+SUMS = "attacks: [{kind: span}], threat: {observes: aggregate, pseudonyms: {kind: permanent}}"
+NOTHING_FOUND = """
+    utility.rmse_db: 20.0, attack.span.home_located.percent: 0.0,
+    attack.fit.home_located.percent: 0.0, attack.fit.centroid_error_m.median: null
+"""
+HEADLINES = """
+"", "attacks: [1]", ["Good map (RMSE 11.2 dB; guessing 19.7 dB).",
+    "Found: homes 39 of 40 (chance at most 1.7 %), centroid error 220 m (map centre 508 m); "
+    "inconclusive: error over all positions.", "Nothing protects the updates."]
+"$nothing", "$sums", ["Map not useful (RMSE 20 dB; guessing 19.7 dB).",
+    "No attack has found anything; inconclusive: homes, centroid error, "
+    "error over all positions.", "No privacy guarantee: only sums of updates."]
+"privacy.gaussian.epsilon.max: 9.2", "$noisy", ["Privacy guarantee: epsilon (gaussian) 9.2."]
+"privacy.gaussian.epsilon.max: 21.0", "$noisy",
+    ["No meaningful guarantee: epsilon (gaussian) 21."]
+"privacy.gaussian.epsilon.max: null", "$noisy",
+    ["No meaningful guarantee: epsilon (gaussian) ∞."]
+"", "$noisy, curation: [{kind: farthest-batch}], request_policy: {kind: 'off'}",
+    ["No privacy guarantee: only farthest-batch, clip, gaussian."]
+"""
+"""changes of the run, settings of learning, and the last sentences"""
 
 
 @pytest.mark.parametrize(
-    "changes, learning, message",
-    [
-        (
-            {},
-            {"attacks": [1]},
-            [
-                "Good map (RMSE 11.2 dB; guessing 19.7 dB).",
-                "Found: homes 39 of 40 (chance at most 1.7 %), centroid error 220 m (map centre "
-                "508 m); inconclusive: error over all positions.",
-                "Nothing protects the updates.",
-            ],
-        ),
-        (
-            {"utility.rmse_db": 20.0, **NO_HOMES, "attack.fit.centroid_error_m.median": None},
-            SUMS,
-            [
-                "Map not useful (RMSE 20 dB; guessing 19.7 dB).",
-                "No attack has found anything; inconclusive: homes, centroid error, "
-                "error over all positions.",
-                "No privacy guarantee: only sums of updates.",
-            ],
-        ),
-        (
-            {"privacy.gaussian.epsilon.max": 9.2},
-            NOISY,
-            [..., ..., "Privacy guarantee: epsilon (gaussian) 9.2."],
-        ),
-        (
-            {"privacy.gaussian.epsilon.max": 21.0},
-            NOISY,
-            [
-                ...,
-                ...,
-                "No meaningful guarantee: epsilon (gaussian) 21.",
-            ],
-        ),
-        (
-            {"privacy.gaussian.epsilon.max": None},
-            NOISY,
-            [
-                ...,
-                ...,
-                "No meaningful guarantee: epsilon (gaussian) ∞.",
-            ],
-        ),
-        (
-            {},
-            NOISY | read_yaml('curation: [{kind: farthest-batch}], request_policy: {kind: "off"}'),
-            [
-                ...,
-                ...,
-                "No privacy guarantee: only farthest-batch, clip, gaussian.",
-            ],
-        ),
-    ],
+    "changes, learning, message", cases(HEADLINES, nothing=NOTHING_FOUND, sums=SUMS, noisy=NOISY)
 )
 def test_the_headline_of_a_run(changes, learning, message):
-    result = [text for _, text in build_headline(build_lines([RUN | changes]), learning)]
-    assert [
-        text if text is ... else item for item, text in zip(result, message, strict=True)
-    ] == message
+    lines = build_lines([RUN | read_yaml(changes)])
+    result = [text for _, text in build_headline(lines, read_yaml(learning))]
+    assert result[-len(message) :] == message
 
 
 def test_headlines_without_attacks_of_images_and_of_the_radio():
     """Nothing that was not measured is judged."""
-    message = [
-        text
-        for _, text in build_headline(
-            build_lines(
-                [{"utility.accuracy_percent": 92.4, "utility.constant_accuracy_percent": 10.1}]
-            ),
-            {"defenses": [{"kind": "top-k"}]},
-        )
-    ]
+
+    def tell(summary, learning):
+        """Tell the sentences of the headline."""
+        lines = build_lines([read_yaml(summary)])
+        return [text for _, text in build_headline(lines, read_yaml(learning))]
+
+    message = tell(
+        "utility.accuracy_percent: 92.4, utility.constant_accuracy_percent: 10.1",
+        "defenses: [{kind: top-k}]",
+    )
     assert message[0] == "Useful classifier (accuracy 92.4 %; guessing 10.1 %)."
     assert message[1:] == ["No attack was played.", "No privacy guarantee: only top-k."]
     radio = read_yaml("""
@@ -143,27 +111,8 @@ def test_headlines_without_attacks_of_images_and_of_the_radio():
     """)
     [(_, text)] = build_headline(build_lines([radio]), {}, radio)
     assert text == "400 samples of the radio, medians: RSRP -113 dBm, SINR 5.73 dB."
-    assert (
-        build_headline(
-            build_lines(
-                [
-                    {
-                        "membership.loss.auc.last": 0.6,
-                        "membership.loss.auc.low": 0.55,
-                        "membership.loss.auc.high": 0.65,
-                    }
-                ]
-            ),
-            {"membership": {"kind": "test"}},
-        )[1][1]
-        == "Found: membership AUC 0.6."
-    )
-    message = [
-        text
-        for _, text in build_headline(
-            build_lines([{"utility.rank_correlation": 0.1}]), {"attacks": [{"kind": "wave"}]}
-        )
-    ]
+    assert tell(MEMBERSHIP, "membership: {kind: test}")[1] == "Found: membership AUC 0.6."
+    message = tell("utility.rank_correlation: 0.1", "attacks: [{kind: wave}]")
     assert message[:2] == [
         "Density map not useful (rank correlation 0.1).",
         "No result of an attack can be judged.",
@@ -194,7 +143,7 @@ def test_what_few_ues_show_is_said_with_why_they_have_no_home():
 
 def test_lines_over_seeds():
     """A share is of the UEs of all seeds, anything else a mean with its range."""
-    none = RUN | {f"attack.{n}.home_located.percent": 0.0 for n in ("span", "fit")}
+    none = RUN | read_yaml(NOTHING_FOUND) | {"utility.rmse_db": 11.2}
     assert show_lines([none])["homes within 100 m"][2] == "inconclusive"
     assert show_lines([none] * 3)["homes within 100 m"][0::2] == ("0/120 [0, 3.1 %]", "at chance")
     town = RUN | {
@@ -208,18 +157,13 @@ def test_lines_over_seeds():
 
 
 def test_membership_is_held_against_the_model_before_training():
-    result = {
-        "membership.loss.auc.last": 0.6,
-        "membership.loss.auc.low": 0.55,
-        "membership.loss.auc.high": 0.65,
-    }
+    result = read_yaml(MEMBERSHIP)
     assert show_lines([result])["membership AUC"][0::2] == ("0.6 [0.55, 0.65]", "found")
-    ends = read_yaml("last: 0.0, low: -0.04, high: 0.04")
-    options = result | {
-        f"membership.loss.auc_difference.{end}": value for end, value in ends.items()
-    }
-    options["membership.loss.auc_before.last"] = 0.6
-    assert show_lines([options])["membership AUC"][1:3] == ("before training 0.6", "at chance")
+    result |= read_yaml("""
+        membership.loss.auc_difference.last: 0.0, membership.loss.auc_difference.low: -0.04,
+        membership.loss.auc_difference.high: 0.04, membership.loss.auc_before.last: 0.6
+    """)
+    assert show_lines([result])["membership AUC"][1:3] == ("before training 0.6", "at chance")
 
 
 def test_an_epsilon_of_moved_locations_is_that_within_the_hit_radius():
@@ -233,16 +177,22 @@ def test_an_epsilon_of_moved_locations_is_that_within_the_hit_radius():
     assert judged == ["", "no meaningful guarantee"]
 
 
-@pytest.mark.parametrize("law_db, verdict", [(11.3, "good"), (11.1, "useful"), (None, "good")])
+@pytest.mark.parametrize(
+    "law_db, verdict",
+    cases("""
+11.3, "good"
+11.1, "useful"
+None, "good"
+"""),
+)
 def test_a_good_map_beats_the_law_of_three_numbers_where_only_days_are_scored(law_db, verdict):
     assert show_lines([RUN | {"utility.path_loss_rmse_db": law_db}])["map RMSE, dB"][2] == verdict
 
 
 def test_a_rate_is_in_megabits():
-    rate = {
-        f"radio.rate_bps.{end}": value
-        for end, value in (("median", 4.59e7), ("q05", 7.57e6), ("q95", 8.8e7))
-    }
+    rate = read_yaml("""
+        radio.rate_bps.median: 45.9e+6, radio.rate_bps.q05: 7.57e+6, radio.rate_bps.q95: 88e+6
+    """)
     assert show_lines([rate])["rate, Mbit/s"][0] == "45.9 [7.57, 88]"
 
 
@@ -253,13 +203,9 @@ FIGURES = ("rmse_db", "path_loss_rmse_db", "rmse_db.place", "path_loss_rmse_db.p
 
 def score_map(*four, **options):
     own_rows = dict(zip(FIGURES, four, strict=True))
-    rest = {
-        "constant_rmse_db": 19.0,
-        "useful": True,
-        "place.blocks": 64,
-        "good": is_good_map(own_rows),
-    }
-    return {f"utility.{k}": v for k, v in (rest | own_rows | options).items()}
+    rest = read_yaml("constant_rmse_db: 19.0, useful: true, place.blocks: 64")
+    rest |= own_rows | options | {"good": is_good_map(own_rows)}
+    return {f"utility.{k}": v for k, v in rest.items()}
 
 
 @pytest.mark.parametrize(
@@ -277,23 +223,11 @@ def test_a_good_map_beats_the_law_by_day_and_is_no_worse_by_place(four, good):
 
 
 def test_both_scores_stand_beside_the_law_and_a_map_that_adds_nothing_is_not_good():
+    more = read_yaml("""
+        kriging_rmse_db: 7.4, kriging_rmse_db.place: 13.3, constant_rmse_db.place: 19.1
+    """)
     good, worse = (
-        build_lines(
-            [
-                score_map(
-                    8.6,
-                    13.9,
-                    place,
-                    13.8,
-                    **{
-                        "kriging_rmse_db": 7.4,
-                        "kriging_rmse_db.place": 13.3,
-                        "constant_rmse_db.place": 19.1,
-                    },
-                )
-            ]
-        )
-        for place in (14.0, 15.7)
+        build_lines([score_map(8.6, 13.9, place, 13.8, **more)]) for place in (14.0, 15.7)
     )
     assert [(item.title, item.result, item.verdict) for item in good] == [
         ("map RMSE, dB", "8.6", "good"),
@@ -323,11 +257,8 @@ def test_a_comparison_states_what_reduces_a_share_with_each_chance_and_breaks_no
         "fewest of useful models with “sum of all” (28 of 40; map RMSE 11.2 dB); found with "
         "“none” (39/40), “noise” (8/40); inconclusive with “sum of all” (28/40)"
     )
-    assert text.count("chance 66.7 %") == 1
-    assert text.count("chance 1.7 %") == 2
-    assert " 1.7-66.7 % " in text
-    assert " 6,726 " in text
-    assert " 7.14 " in text
+    assert (text.count("chance 66.7 %"), text.count("chance 1.7 %")) == (1, 2)
+    assert all(f" {cell} " in text for cell in ("1.7-66.7 %", "6,726", "7.14"))
     chances = [
         values["y"]
         for values in draw_tradeoff(group_by_label(rows)).figure["data"]
@@ -360,48 +291,44 @@ def test_what_does_not_fit_a_terminal_is_named_below_the_table():
     assert max(map(len, messages)) <= COLUMNS
     assert messages[-1] == "also on the page: SW1"
     words = {word for line in messages for word in line.split()}
-    assert {
-        "workplaces",
-        "within",
-        "centroid",
-        "epsilon",
-        "constant",
-        "found",
-        "20/40",
-        "1.7-5",
-        "220",
-    } <= words
+    assert (
+        set(
+            *read_cells("workplaces  within  centroid  epsilon  constant  found  20/40  1.7-5  220")
+        )
+        <= words
+    )
 
 
 def test_seeds_of_a_trace_are_the_same_people():
     """Twelve seeds of one person are no twelve people, as they are of a town that is drawn anew."""
     key = "attack.span.home_located"
-    drawn = {
-        f"{key}.percent": 100.0,
-        "attack.span.homes.count": 1,
-        "baseline.uniform.home_located.percent": 3.0,
-    }
-    (town,) = (item for item in build_lines([drawn] * 12) if item.key.startswith(key))
-    assert (town.hits, town.n, town.verdict_text) == (12, 12, "found")
-    (person,) = (
-        item for item in build_lines([drawn | {"homes.none": 0}] * 12) if item.key.startswith(key)
-    )
-    assert (person.hits, person.n) == (1, 1)
-    assert person.verdict_text != "found"
+    drawn = read_yaml(f"""
+        {key}.percent: 100.0, attack.span.homes.count: 1,
+        baseline.uniform.home_located.percent: 3.0
+    """)
+    traced = drawn | {"homes.none": 0}
+
+    def find_share(runs):
+        """Find the line of the share."""
+        (line,) = (item for item in build_lines(runs) if item.key.startswith(key))
+        return line.hits, line.n, line.verdict_text
+
+    assert find_share([drawn] * 12) == (12, 12, "found")
+    *person, verdict = find_share([traced] * 12)
+    assert person == [1, 1]
+    assert verdict != "found"
     mixed = [
-        drawn | {"homes.none": 0, "attack.span.homes.count": 4, f"{key}.percent": p}
-        for p in (100.0, 50.0, 75.0)
+        traced | {"attack.span.homes.count": 4, f"{key}.percent": p} for p in (100.0, 50.0, 75.0)
     ]
-    (four,) = (item for item in build_lines(mixed) if item.key.startswith(key))
-    assert (four.hits, four.n) == (3, 4)
+    assert find_share(mixed)[:2] == (3, 4)
 
 
 def test_an_interval_over_seeds_is_that_of_a_mean_of_independent_figures():
     """Half widths 2 and 4 of two seeds: sqrt(4 + 16) / 2 around the mean of their values; of one
     seed its own."""
     runs = [
-        {"x.mean": 10.0, "x.low": 9.0, "x.high": 13.0},
-        {"x.mean": 20.0, "x.low": 16.0, "x.high": 24.0},
+        read_yaml("x.mean: 10.0, x.low: 9.0, x.high: 13.0"),
+        read_yaml("x.mean: 20.0, x.low: 16.0, x.high: 24.0"),
     ]
     half = 20**0.5 / 2
     assert _pool_interval([*runs, {"x.mean": 1.0}], "x") == pytest.approx((15 - half, 15 + half))
@@ -411,14 +338,14 @@ def test_an_interval_over_seeds_is_that_of_a_mean_of_independent_figures():
 
 def test_scores_of_lists_are_those_of_the_attack_and_of_chance_about_participants():
     """Chance knows neither those who take part nor those aside, so it is said once."""
-    scores = {
-        "source": np.array(["span", "span", "uniform", "uniform"], dtype=object),
-        "attack": np.array(["span", "span", "", ""], dtype=object),
-        "residents": np.array(["participants", "aside"] * 2, dtype=object),
-        "precision_percent": np.array([40.0, 10.0, 5.0, 6.0]),
-        "coverage_percent": np.array([30.0, 20.0, 7.0, 8.0]),
-    }
-    result = _collect_list_scores(scores, 150.0)
+    rows = cases("""
+"span", "span", "participants", 40.0, 30.0
+"span", "span", "aside", 10.0, 20.0
+"uniform", "", "participants", 5.0, 7.0
+"uniform", "", "aside", 6.0, 8.0
+""")
+    names = read_cells("source  attack  residents  precision_percent  coverage_percent")[0]
+    result = _collect_list_scores(dict(zip(names, zip(*rows, strict=True), strict=True)), 150.0)
     assert set(result) == {"span", ""}
     assert set(result["span"]) == {"list"}
     assert set(result[""]) == {"list", "lists"}

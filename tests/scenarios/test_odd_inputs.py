@@ -156,7 +156,7 @@ def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny_run):
     from scenarios.app.results.outcome import build_figures_table
     from scenarios.app.results.read import load_finished_run
     from scenarios.app.results.screen import lay_out_table
-    from scenarios.app.results.shown import format_seed_values, format_value, list_figures
+    from scenarios.app.results.shown import draw_figures_table, format_seed_values, format_value
     from scenarios.app.results.table import build_lines
 
     def visible(html):
@@ -188,7 +188,7 @@ def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny_run):
         "summary": summary,
     }
     message = [
-        *list_figures(summary),
+        *draw_figures_table(summary),
         *lay_out_table(build_figures_table("Results", build_lines([summary]))),
         *sweep_lines([("a", summary)]),
         *describe_event(event).values(),

@@ -38,10 +38,8 @@ def test_who_is_scored_more_often_is_not_better(times):
     time_s = np.arange(10.0, 210.0, 10.0)
     score = np.linspace(5, 100, 20)
     often_s = np.concatenate([t + np.arange(times) * 10 / times for t in time_s])
-    once, often = (
-        find_level_time_s(t, s, 0.0, 60)
-        for t, s in ((time_s, score), (often_s, np.repeat(score, times)))
-    )
+    once = find_level_time_s(time_s, score, 0.0, 60)
+    often = find_level_time_s(often_s, np.repeat(score, times), 0.0, 60)
     assert once == pytest.approx(often, abs=10)
     assert 130 < once < 160
 
@@ -56,17 +54,16 @@ def uploads(n):
 
 
 def test_levels_of_a_run_with_the_uploads_until_then():
+    accuracy = np.linspace(20, 84, 30)
     metrics = {
         "name": np.array(["accuracy_percent", "cross_entropy_nats"] * 30, dtype=object),
         "time_s": np.repeat(np.arange(15.0, 315.0, 10.0), 2),
-        "value": np.column_stack([np.linspace(20, 84, 30), np.full(30, 99.0)]).ravel(),
+        "value": np.insert(accuracy, np.arange(1, 31), 99.0),
     }
     rows = find_level_times(uploads(40), metrics)
-    result = {
-        key: value
-        for level, values in rows.items()
-        for key, value in compute_measures({"reached": values}, level).items()
-    }
+    result = {}
+    for level, values in rows.items():
+        result |= compute_measures({"reached": values}, level)
     times = [result[f"reached.{level}.time_s"] for level in (50, 70, 80)]
     assert times == sorted(times)
     assert 100 < times[0] < 250

@@ -41,30 +41,23 @@ def copy_run(tiny_run, tmp_path):
 
 
 def test_tables_without_rows_have_no_file_and_the_manifest_counts_those_of_others(tiny_run):
-    rows = {
-        path.stem: len(
-            read_record_table(tiny_run, path.stem)[
-                "time_s" if "time_s" in TABLES[path.stem] else "ue"
-            ]
-        )
-        for path in tiny_run.glob("*.csv")
-        if {"time_s", "ue"} & TABLES[path.stem].keys()
-    }
     counts = read_json(tiny_run / "manifest.json")["tables"]
     assert {f"{name}.csv" for name in counts} == {path.name for path in tiny_run.glob("*.csv")}
     assert min(counts.values()) > 0
     assert "spends" not in counts
-    assert rows == {name: counts[name] for name in rows}
-    assert len(rows) > 4
+    assert len(counts) > 4
+    for name, count in counts.items():
+        columns = read_record_table(tiny_run, name).values()
+        assert {len(column) for column in columns} == {count}
 
 
 def test_a_table_without_a_file_is_one_without_rows(copy_run):
     frame = scenarios.open_run(copy_run).tables["curation"]
     assert not len(frame)
     assert {"round", "ue", "ue_name", "time"} < set(frame.columns)
-    assert {
-        name: len(column) for name, column in read_record_table(copy_run, "curation").items()
-    } == dict.fromkeys(TABLES["curation"], 0)
+    table = read_record_table(copy_run, "curation")
+    assert list(table) == list(TABLES["curation"])
+    assert not any(map(len, table.values()))
 
 
 @pytest.mark.parametrize(
@@ -140,11 +133,9 @@ def test_a_command_reads_back_no_table_that_it_wrote(tmp_path, monkeypatch, caps
         return file
 
     monkeypatch.setattr(safe, "_open_descriptor", count_reads)
-    assert (
-        main(["run", str(tmp_path / "tiny.yaml"), "--out", str(tmp_path / "out"), "--quiet"]) == 0
-    )
-    assert read[".csv"] == 0 and read[".json"] <= 2 and read[".yaml"] <= 4, read
-    assert (tmp_path / "out" / "report.html").exists()
+    assert main(f"run {tmp_path / 'tiny.yaml'} --out {tmp_path / 'out'} --quiet".split()) == 0
+    assert read[".csv"] == 0 and read[".json"] <= 2 and read[".yaml"] <= 4
+    assert (tmp_path / "out/report.html").exists()
 
 
 def test_a_pickled_result_leaves_its_tables_in_the_folder(tiny, tmp_path):
@@ -170,6 +161,6 @@ def test_the_summary_is_written_last_so_that_a_killed_run_never_looks_finished(
     monkeypatch.setattr(play, "write_json", kill)
     with pytest.raises(KeyboardInterrupt):
         run(tiny({}), tmp_path / "r")
-    assert not (tmp_path / "r" / "summary.json").exists()
+    assert not (tmp_path / "r/summary.json").exists()
     monkeypatch.undo()
     assert run(tiny({}), tmp_path / "r")["rounds.played"] > 0

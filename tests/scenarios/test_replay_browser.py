@@ -7,9 +7,10 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from browser import ink, state, violations, with_replay
+from browser import ink, read_state, state, violations, with_replay
 from numpy.testing import assert_allclose
 from rows import read_cells, read_yaml
+from tabled import cases
 
 from scenarios.app.report.charts import HOME, WORK
 from scenarios.app.report.replay import FINEST_M
@@ -40,7 +41,7 @@ RASTER = """async (svg, {width, height}) => {
 def folder(commuters, tmp_path_factory):
     out = shutil.copytree(commuters, tmp_path_factory.mktemp("replay") / "run")
     path = out / "ues.csv"
-    path.write_text(re.sub("^0,[^,]*", f"0,{EVIL}", path.read_text(), flags=re.MULTILINE))
+    path.write_text(re.sub("(?m)^0,[^,]*", f"0,{EVIL}", path.read_text()))
     return out
 
 
@@ -57,14 +58,20 @@ def open_page(show, page_file):
 
 def true_places(folder, time_s):
     """Where the recorded tracks are, on straight lines between rows (n_ue, 2)."""
-    rows = load_finished_run(folder).get_rows("tracks")
-    return [
-        [
-            np.interp(time_s, rows["time_s"][rows["ue"] == ue], rows[f"{axis}_m"][rows["ue"] == ue])
-            for axis in "xy"
-        ]
-        for ue in range(3)
-    ]
+    rows = load_finished_run(folder).tables["tracks"]
+    places = []
+    for ue in range(3):
+        is_of_ue = rows["ue"] == ue
+        t, x, y = (rows[name][is_of_ue] for name in ("time_s", "x_m", "y_m"))
+        places.append([np.interp(time_s, t, x), np.interp(time_s, t, y)])
+    return places
+
+
+def count_named(loaded, attack, place):
+    """Count the UEs whose place an attack names in the last round."""
+    rows = loaded.get_rows("leakage", "attack", attack)
+    hits = (rows["round"] == rows["round"].max()) & (rows[f"{place}_named_m"] <= 100)
+    return len(np.unique(rows["ue"][hits]))
 
 
 @pytest.mark.slow
@@ -72,11 +79,8 @@ def test_it_begins_at_the_end_and_answers(open_page, folder):
     current = state(open_page)
     assert current["time_s"] == current["end_s"]
     assert not current["playing"]
-    rows = load_finished_run(folder).get_rows(
-        "leakage", "attack", load_finished_run(folder).attacks[current["attack"]]
-    )
-    last = rows["round"] == rows["round"].max()
-    homes = len(np.unique(rows["ue"][last & (rows["home_named_m"] <= 100)]))
+    loaded = load_finished_run(folder)
+    homes = count_named(loaded, loaded.attacks[current["attack"]], "home")
     assert current["named"]["home"] == homes
     text = open_page.text_content("#replay-now")
     assert f"round 6 of 6 · {homes} of 3 homes and" in text
@@ -88,7 +92,7 @@ def test_it_begins_at_the_end_and_answers(open_page, folder):
 def test_ues_are_where_the_tracks_say(open_page, folder, share):
     time_s = share * 3 * 86_400
     open_page.evaluate("t => replay.seek(t)", time_s)
-    shown = [p[:2] for p in state(open_page)["positions"]]
+    shown = [p[:2] for p in read_state(open_page, "positions")]
     within_m = 2 * FINEST_M  # simplified, and rounded
     assert np.abs(np.array(shown) - true_places(folder, time_s)).max() <= within_m
 
@@ -104,12 +108,12 @@ def test_play_moves_them_and_the_end_stops_it(open_page):
     paused = state(open_page)
     open_page.wait_for_timeout(150)
     assert not paused["playing"]
-    assert state(open_page)["time_s"] == paused["time_s"]
+    assert read_state(open_page, "time_s") == paused["time_s"]
     open_page.evaluate(
         "replay.seek(replay.state().end_s - 0.05 * replay.state().speed); replay.play()"
     )
     open_page.wait_for_function("!replay.state().playing")
-    assert state(open_page)["time_s"] == state(open_page)["end_s"]
+    assert read_state(open_page, "time_s") == read_state(open_page, "end_s")
 
 
 def test_the_slider_the_figures_and_the_words_agree(open_page):
@@ -134,35 +138,29 @@ def test_the_slider_the_figures_and_the_words_agree(open_page):
 def test_keys(open_page):
     open_page.focus("#replay-stage")
     messages = open_page.evaluate("[...replay.model.told_s]")
-    for key, time_s in (
-        ("Home", 0.0),
-        ("ArrowRight", messages[0]),
-        ("ArrowRight", messages[1]),
-        ("ArrowLeft", messages[0]),
-        ("ArrowLeft", 0.0),
-        ("ArrowLeft", 0.0),
-        ("Shift+ArrowRight", messages[-1] / 100),
-        ("End", messages[-1]),
-        ("ArrowLeft", messages[-2]),
-    ):
+    first, second, *_, before_last, last = messages
+    keys = "Home ArrowRight ArrowRight ArrowLeft ArrowLeft ArrowLeft Shift+ArrowRight End ArrowLeft"
+    times_s = (0.0, first, second, first, 0.0, 0.0, last / 100, last, before_last)
+    for key, time_s in zip(keys.split(), times_s, strict=True):
         open_page.keyboard.press(key)
-        assert state(open_page)["time_s"] == pytest.approx(time_s), key
-    speed = state(open_page)["speed"]
-    open_page.keyboard.press("]")
-    assert state(open_page)["speed"] > speed
-    open_page.keyboard.press("[")
-    assert state(open_page)["speed"] == speed
-    open_page.keyboard.press("+")
-    assert state(open_page)["view"]["zoom"] > 1
-    open_page.keyboard.press("0")
-    assert state(open_page)["view"]["zoom"] == 1
-    open_page.keyboard.press("Space")
-    assert state(open_page)["playing"]
-    open_page.keyboard.press("Space")
+        assert read_state(open_page, "time_s") == pytest.approx(time_s)
+    speed = read_state(open_page, "speed")
+    press = open_page.keyboard.press
+    press("]")
+    assert read_state(open_page, "speed") > speed
+    press("[")
+    assert read_state(open_page, "speed") == speed
+    press("+")
+    assert read_state(open_page, "view")["zoom"] > 1
+    press("0")
+    assert read_state(open_page, "view")["zoom"] == 1
+    press("Space")
+    assert read_state(open_page, "playing")
+    press("Space")
     open_page.focus("#replay-speed")  # another control has the focus: keys are its own
-    before = state(open_page)["time_s"]
-    open_page.keyboard.press("Home")
-    assert state(open_page)["time_s"] == before
+    before = read_state(open_page, "time_s")
+    press("Home")
+    assert read_state(open_page, "time_s") == before
 
 
 @pytest.mark.parametrize(
@@ -180,7 +178,7 @@ def test_layers_switch(open_page, layer, canvas):
     box = f"[data-layer={layer}]"
     before = ink(open_page, canvas)
     open_page.click(box)
-    assert state(open_page)["layers"][layer] == open_page.is_checked(box)
+    assert read_state(open_page, "layers")[layer] == open_page.is_checked(box)
     assert ink(open_page, canvas) != before
     open_page.click(box)
     assert ink(open_page, canvas) == before
@@ -192,7 +190,7 @@ def test_the_ground_is_coloured_by_coverage_with_a_scale(open_page):
         "[...document.querySelectorAll('#replay-coverage option')].map((o) => o.value)"
     )[1:]:
         open_page.select_option("#replay-coverage", layer)
-        assert ink(open_page, "ground") != seen, layer
+        assert ink(open_page, "ground") != seen
         seen = ink(open_page, "ground")
         if layer.endswith(("_dbm", "_db")):
             assert re.search(r"-?\d+ dB", open_page.text_content("#replay-scale"))
@@ -203,36 +201,32 @@ def test_the_ground_is_coloured_by_coverage_with_a_scale(open_page):
 
 def test_a_ue_is_singled_out_by_list_and_by_click(open_page):
     open_page.select_option("#replay-ue", "1")
-    assert state(open_page)["ue"] == 1
+    assert read_state(open_page, "ue") == 1
     item = ink(open_page, "known")
     open_page.focus("#replay-stage")
     open_page.keyboard.press("Escape")
-    assert state(open_page)["ue"] == -1
+    assert read_state(open_page, "ue") == -1
     assert ink(open_page, "known") != item
     stage = open_page.locator("#replay-stage")
     box = stage.bounding_box()
-    view = state(open_page)["view"]
-    index = {
-        "x": box["width"] / 2 + (HOME_M[0] - view["cx"]) * view["scale"],
-        "y": box["height"] / 2 - (HOME_M[1] - view["cy"]) * view["scale"],
-    }
-    stage.click(position=index)  # waits until figures above have their places
-    assert state(open_page)["ue"] == 2
+    view = read_state(open_page, "view")
+    x = box["width"] / 2 + (HOME_M[0] - view["cx"]) * view["scale"]
+    y = box["height"] / 2 - (HOME_M[1] - view["cy"]) * view["scale"]
+    stage.click(position={"x": x, "y": y})  # waits until figures above have their places
+    assert read_state(open_page, "ue") == 2
     assert "ue2" in open_page.text_content("#replay-tip")
     assert "RSRP -" in open_page.text_content("#replay-tip")
 
 
 def test_the_attack_is_chosen(open_page, folder):
-    names = load_finished_run(folder).attacks
-    for k, name in enumerate(names):
+    loaded = load_finished_run(folder)
+    for k, name in enumerate(loaded.attacks):
         open_page.select_option("#replay-attack", str(k))
-        assert state(open_page)["attack"] == k
+        assert read_state(open_page, "attack") == k
         assert f"named by {name}" in open_page.text_content("#replay-now")
-        table = load_finished_run(folder).get_rows("leakage", "attack", name)
-        end = table["round"] == table["round"].max()
         for place in ("home", "work"):
-            hits = len(np.unique(table["ue"][end & (table[f"{place}_named_m"] <= 100)]))
-            assert state(open_page)["named"][place] == hits
+            hits = count_named(loaded, name, place)
+            assert read_state(open_page, "named")[place] == hits
 
 
 def test_the_map_zooms_and_moves(open_page):
@@ -243,17 +237,17 @@ def test_the_map_zooms_and_moves(open_page):
     x = box["x"] + box["width"] / 3
     y = box["y"] + box["height"] / 3
     open_page.mouse.move(x, y)
-    whole = state(open_page)["view"]
+    whole = read_state(open_page, "view")
     open_page.mouse.wheel(0, -300)
     open_page.wait_for_function("replay.state().view.zoom > 1.2")
     open_page.mouse.down()
     open_page.mouse.move(x + 60, y, steps=4)
     open_page.mouse.up()
     # a drag is no click
-    assert state(open_page)["view"]["cx"] < whole["cx"]
-    assert state(open_page)["ue"] == -1
+    assert read_state(open_page, "view")["cx"] < whole["cx"]
+    assert read_state(open_page, "ue") == -1
     open_page.click("#replay-fit")
-    assert state(open_page)["view"] == whole
+    assert read_state(open_page, "view") == whole
     open_page.evaluate(
         "document.activeElement.blur(); document.documentElement.style.scrollBehavior = 'auto'"
     )
@@ -263,7 +257,7 @@ def test_the_map_zooms_and_moves(open_page):
     open_page.mouse.wheel(0, -100)  # the page scrolls
     open_page.wait_for_function("y => scrollY < y", arg=before)
     assert before > 100
-    assert state(open_page)["view"]["zoom"] == 1
+    assert read_state(open_page, "view")["zoom"] == 1
 
 
 def test_names_of_strangers_are_text(open_page):
@@ -295,21 +289,22 @@ def test_the_map_as_a_vector_picture_looks_like_the_map(open_page, show, tmp_pat
     open_page.add_style_tag(
         content=".replay .zoom, .replay .here, .replay .tip { display: none !important }"
     )
-    seen = [
-        open_page.locator("#replay-moving").evaluate(COMPOSED),
-        vector.locator("svg").evaluate(RASTER, size),
-    ]
-    away = (
-        np.abs(np.array(seen[0], dtype=int) - np.array(seen[1], dtype=int))
-        .reshape(-1, 4)[:, :3]
-        .max(axis=1)
-    )
+    composed = np.array(open_page.locator("#replay-moving").evaluate(COMPOSED), dtype=int)
+    away = np.abs(composed - vector.locator("svg").evaluate(RASTER, size))
+    away = away.reshape(-1, 4)[:, :3].max(axis=1)
     assert len(away) == sizes[0] * sizes[1]
     assert (away > 60).mean() < 0.02  # edges are smoothed otherwise
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width, dark", [(400, True), (900, False), (1280, True)])
+@pytest.mark.parametrize(
+    "width, dark",
+    cases("""
+400, True
+900, False
+1280, True
+"""),
+)
 def test_it_fits_and_can_be_read_by_everybody(show, page_file, width, dark):
     page = with_replay(show(page_file, width=width, dark=dark))
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -340,7 +335,7 @@ GUESSED = """([attack, ue]) => {
 
 def test_links_estimates_and_curves_are_those_of_the_tables(open_page, folder):
     loaded = load_finished_run(folder)
-    links = loaded.get_rows("links")
+    links = loaded.tables["links"]
     result = np.array(open_page.evaluate(SENT))
     sends = np.isfinite(links["airtime_s"])
     order = np.lexsort([links["time_s"], links["ue"]])
@@ -348,15 +343,17 @@ def test_links_estimates_and_curves_are_those_of_the_tables(open_page, folder):
     assert_allclose(result[:, 1][sends[order]], begin_s[order][sends[order]], atol=0.01)
     assert_allclose(result[:, 2], np.where(sends, links["airtime_s"], 0)[order], atol=0.01)
     truth = loaded.get_rows("updates")
-    guesses = loaded.get_rows("estimates")
+
+    def find_nearest_m(table, number, x, y):
+        """Find how far the nearest row of UE 0 in a round is."""
+        is_of_ue = (table["ue"] == 0) & (table["round"] == number)
+        return np.hypot(table["x_m"] - x, table["y_m"] - y)[is_of_ue].min()
+
     for k, name in enumerate(loaded.attacks):
+        guesses = loaded.get_rows("estimates", "attack", name)
         for x, y, true_x, true_y, number in open_page.evaluate(GUESSED, [k, 0]):
-            own_rows = (
-                (guesses["attack"] == name) & (guesses["ue"] == 0) & (guesses["round"] == number)
-            )
-            assert np.hypot(guesses["x_m"] - x, guesses["y_m"] - y)[own_rows].min() < 0.5
-            own_rows = (truth["ue"] == 0) & (truth["round"] == number)
-            assert np.hypot(truth["x_m"] - true_x, truth["y_m"] - true_y)[own_rows].min() < 0.5
+            assert find_nearest_m(guesses, number, x, y) < 0.5
+            assert find_nearest_m(truth, number, true_x, true_y) < 0.5
     curves = open_page.evaluate("replay.model.curves.map((c) => ({...c, values: [...c.values]}))")
     for curve in curves:
         if curve["key"] in ("home", "work"):
@@ -397,10 +394,10 @@ def test_two_hundred_ues_move_smoothly(show, tiny, tmp_path):
 
 def test_a_radio_study(show, tiny, tmp_path):
     changes = read_yaml("""
-        world.radio.handover: {time_to_trigger_s: 10.0, hysteresis_db: 0.0},
-        world.duration_s: 600
+        world.radio.handover: {time_to_trigger_s: 10.0, hysteresis_db: 0.0}, learning: null,
+        world.duration_s: 600, world.radio.measurement_noise_db: 0.0
     """)
-    run(tiny(changes | {"learning": None, "world.radio.measurement_noise_db": 0.0}), tmp_path / "r")
+    run(tiny(changes), tmp_path / "r")
     page = show(write_report(tmp_path / "r"))
     with_replay(page).evaluate("replay.seek(301)")
     shown = state(page)
@@ -418,4 +415,4 @@ def test_a_radio_study(show, tiny, tmp_path):
     assert ink(page, "moving") != before
     page.focus("#replay-stage")
     page.keyboard.press("ArrowLeft")
-    assert state(page)["time_s"] == pytest.approx(594)
+    assert read_state(page, "time_s") == pytest.approx(594)

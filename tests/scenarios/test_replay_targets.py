@@ -10,11 +10,11 @@ from scenarios.app.cli.commands import build_parser, main
 from scenarios.app.cli.replay import (
     MAX_TARGETS,
     collect_trace_overrides,
-    drop_slow_attacks,
-    fit_length,
-    fit_width,
-    limit_targets,
     list_trace_facts,
+    override_decorrelation,
+    override_max_targets,
+    override_round_and_tick,
+    override_slow_attacks,
     parse_seconds,
 )
 from scenarios.app.study.load import Scenario, load, parse_value
@@ -45,14 +45,14 @@ def write_users(tmp_path):
 )
 def test_a_bound_where_there_are_more(write_users, n, bound):
     overrides = write_users(n)
-    assert limit_targets(Scenario.from_source("replay", overrides)) == bound
+    assert override_max_targets(Scenario.from_source("replay", overrides)) == bound
 
 
 @mark.parametrize("wish", [None, 7, 3000])
 def test_what_somebody_wishes_stands(write_users, wish):
     overrides = write_users(MAX_TARGETS + 20, {TARGETS: wish})
     scenario = Scenario.from_source("replay", overrides)
-    assert limit_targets(scenario) == {}
+    assert override_max_targets(scenario) == {}
     assert scenario.study.learning.threat.n_targets == wish
 
 
@@ -118,14 +118,18 @@ def test_what_is_no_length_is_refused(text):
 def test_a_brief_trace_gets_brief_rounds_and_no_attack_on_days():
     brief = {"world.ues.mobility.trace": str(EXAMPLES / "cars.fcd.xml")}
     scenario = Scenario.from_source("replay", brief)
-    rounds = fit_length(scenario)
+    rounds = override_round_and_tick(scenario)
     assert rounds == {"world.tick_s": 1, "learning.round_s": 60.0}
-    assert fit_length(scenario.with_changes({"learning.round_s": 300})) == {"world.tick_s": 1}
-    assert fit_length(scenario.with_changes({"world.tick_s": 60})) == {"learning.round_s": 60.0}
-    assert fit_length(Scenario.from_source("replay")) == {}
+    assert override_round_and_tick(scenario.with_changes({"learning.round_s": 300})) == {
+        "world.tick_s": 1
+    }
+    assert override_round_and_tick(scenario.with_changes({"world.tick_s": 60})) == {
+        "learning.round_s": 60.0
+    }
+    assert override_round_and_tick(Scenario.from_source("replay")) == {}
     kinds = [
         item["kind"]
-        for item in drop_slow_attacks(scenario.with_changes(rounds))["learning.attacks"]
+        for item in override_slow_attacks(scenario.with_changes(rounds))["learning.attacks"]
     ]
     assert kinds == ["span", "neuron-votes", "closed-form", "tracker"]
 
@@ -142,16 +146,18 @@ def test_a_wide_area_gets_wider_shadowing_that_is_said_and_never_against_a_state
         "time_s,user,x_m,y_m\n" + "".join(f"{9e4 * t},u,{3e4 * t},{2e4 * t}\n" for t in range(4))
     )
     overrides = {"world.ues.mobility.trace": str(path)}
-    [(key, decorrelation_m)] = fit_width(Scenario.from_source("replay", overrides)).items()
+    [(key, decorrelation_m)] = override_decorrelation(
+        Scenario.from_source("replay", overrides)
+    ).items()
     assert key.endswith("decorrelation_m")
     assert decorrelation_m == np.ceil(10 * (33 * 9e4 * 6e4 / 5e7) ** 0.5 / 10) * 10
     lines = list_trace_facts(load("replay", {**overrides, key: decorrelation_m}))
     assert f"decorrelation distance {decorrelation_m:g} m" in "".join(lines)
     stated = {**overrides, key: 60}
     assert (
-        fit_width(Scenario.from_source("replay", stated))
+        override_decorrelation(Scenario.from_source("replay", stated))
         == {}
-        == fit_width(Scenario.from_source("replay"))
+        == override_decorrelation(Scenario.from_source("replay"))
     )
 
 
@@ -182,7 +188,7 @@ def test_beyond_a_million_cells_nobody_is_followed_and_the_attacks_that_are_left
     }
     overrides = trace | {"learning.round_s": 20_000}
     scenario = Scenario.from_source("replay", overrides)
-    study = scenario.with_changes(drop_slow_attacks(scenario)).study
+    study = scenario.with_changes(override_slow_attacks(scenario)).study
     kinds = [attack.kind for attack in study.learning.attacks]
     assert kinds == ["span", "neuron-votes", "closed-form"] + follows * ["dwell", "tracker"]
     area = study.world.city.area(study.world.ues.mobility.load(study.round_s).area)

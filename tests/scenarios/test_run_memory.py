@@ -28,10 +28,10 @@ from scenarios.app.run.how import (
     GB,
     Resources,
     limit_process_memory,
-    measure_free_bytes,
+    measure_free_memory_bytes,
     measure_held_bytes,
-    measure_peak_gb,
-    read_memory_limit,
+    measure_peak_since_limit_gb,
+    resolve_limit_bytes,
 )
 from scenarios.app.study.load import parse_value
 
@@ -86,29 +86,31 @@ def test_a_world_that_no_memory_holds_is_refused_in_one_line(
 
 def test_the_limit_is_an_option_else_a_variable_else_the_machine(monkeypatch):
     monkeypatch.delenv("NETSIM_MEMORY_GB", raising=False)
-    assert read_memory_limit(None) == approx(measure_held_bytes() + measure_free_bytes(), rel=0.5)
-    assert read_memory_limit(None, {"NETSIM_MEMORY_GB": "0.5"}) == 0.5 * GB
-    assert read_memory_limit(3, {"NETSIM_MEMORY_GB": "0.5"}) == 3 * GB
+    assert resolve_limit_bytes(None) == approx(
+        measure_held_bytes() + measure_free_memory_bytes(), rel=0.5
+    )
+    assert resolve_limit_bytes(None, {"NETSIM_MEMORY_GB": "0.5"}) == 0.5 * GB
+    assert resolve_limit_bytes(3, {"NETSIM_MEMORY_GB": "0.5"}) == 3 * GB
 
 
 @mark.parametrize("text", ["0", "-1", "nan", "inf", "many"])
 def test_a_limit_that_is_none_is_refused(text):
     with raises(BadInput, match=r"NETSIM_MEMORY_GB '.*': must be a number of GB above 0"):
-        read_memory_limit(None, {"NETSIM_MEMORY_GB": text})
+        resolve_limit_bytes(None, {"NETSIM_MEMORY_GB": text})
     if text != "many":
         with raises(BadInput, match=r"--memory-gb .*: must be a number of GB above 0"):
-            read_memory_limit(float(text))
+            resolve_limit_bytes(float(text))
 
 
 def machine(root, files):
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    return measure_free_bytes(root)
+    return measure_free_memory_bytes(root)
 
 
 def test_what_is_free_is_what_linux_and_all_control_groups_around_leave(tmp_path):
-    assert measure_free_bytes(tmp_path) == inf
+    assert measure_free_memory_bytes(tmp_path) == inf
     info = {"proc/meminfo": "MemTotal: 200 kB\nMemAvailable:     100 kB\n"}
     assert machine(tmp_path / "plain", info) == 100 * 1024
     two = info | {
@@ -149,7 +151,7 @@ def test_the_peak_is_that_of_the_run_in_manifest_and_terminal(tiny, tmp_path, ch
     assert began_gb + 0.49 < found_gb < began_gb + 1.2
     *_, memory, _ = lay_out_run(open_finished_run(tmp_path), "the page")
     assert memory.split() == ["memory", "peak", str(found_gb), "GB"]
-    assert measure_peak_gb() >= found_gb
+    assert measure_peak_since_limit_gb() >= found_gb
 
 
 def test_nothing_is_left_of_a_limit_and_other_errors_pass():
@@ -202,17 +204,20 @@ def test_runs_at_once_share_the_limit(tmp_path, out, capsys, monkeypatch):
 
 def test_each_of_several_runs_has_an_equal_part(monkeypatch):
     monkeypatch.delenv("NETSIM_MEMORY_GB", raising=False)
-    third = Resources(memory_gb=9).share_among(3)
+    third = Resources(memory_gb=9).split_memory_among(3)
     assert third == Resources(memory_gb=3)
-    assert Resources(memory_gb=9).share_among(0) == Resources(memory_gb=9)
-    assert Resources().share_among(1) == Resources()
-    assert Resources().share_among(4).memory_gb == approx(read_memory_limit(None) / GB / 4, rel=0.5)
-    monkeypatch.setattr(memory, "measure_free_bytes", lambda: inf)
-    assert Resources().share_among(4) == Resources()
+    assert Resources(memory_gb=9).split_memory_among(0) == Resources(memory_gb=9)
+    assert Resources().split_memory_among(1) == Resources()
+    assert Resources().split_memory_among(4).memory_gb == approx(
+        resolve_limit_bytes(None) / GB / 4, rel=0.5
+    )
+    monkeypatch.setattr(memory, "measure_free_memory_bytes", lambda: inf)
+    assert Resources().split_memory_among(4) == Resources()
     monkeypatch.setenv("NETSIM_MEMORY_GB", "8")
-    assert Resources().share_among(4).memory_gb == 2
+    assert Resources().split_memory_among(4).memory_gb == 2
     assert [
-        engine.count_local_jobs(5) for engine in (OnProcesses(), OnRay(), OnRay("auto"), OnSlurm())
+        engine.count_jobs_sharing_memory(5)
+        for engine in (OnProcesses(), OnRay(), OnRay("auto"), OnSlurm())
     ] == [
         5,
         5,

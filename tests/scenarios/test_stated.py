@@ -7,37 +7,38 @@ import numpy as np
 import pytest
 from pages import read_csv
 from rows import read_yaml
+from tabled import cases
 
 from scenarios.app.result import run
 from scenarios.app.results.attacks import Truth, collect_named_rows, measure_stated_reliability
 from scenarios.app.results.summary_keys import compute_measures
 
-NONE = [nan, nan]
-TRUTH = Truth(
-    np.array([0.0, 1.0, 2.0, 5.0]),
-    np.array([
-        [[100.0, 100.0], [1500.0, 900.0]], [[500.0, 500.0], NONE], [[900.0, 300.0], [2500.0, 700.0]],
-        [[2000.0, 1500.0], NONE],
-    ]),
-    100.0,
-)  # fmt: skip
+PLACES = read_yaml("""
+    m: [[[100, 100], [1500, 900]], [[500, 500], [.nan, .nan]], [[900, 300], [2500, 700]],
+    [[2000, 1500], [.nan, .nan]]]
+""")
+TRUTH = Truth(np.array([0.0, 1.0, 2.0, 5.0]), np.array(PLACES["m"], dtype=float), 100.0)
 
 
 def table(*rows):
     ue, rank, x, y, place, probability = zip(*rows, strict=True)
     numbers = {"ue": ue, "rank": rank, "x_m": x, "y_m": y, "probability": probability}
-    return {
-        **{k: np.array(v, dtype=float) for k, v in numbers.items()},
-        "place": np.array(place, dtype=object),
-    }
+    columns = {k: np.array(v, dtype=float) for k, v in numbers.items()}
+    return columns | {"place": np.array(place, dtype=object)}
 
 
 STATED = table(
-    (0, 1, 120, 130, "home", 0.8), (0, 2, 1500, 950, "work", 0.6), (0, 3, 100, 100, "third 1", 0.99),
-    # both wrong: somebody without a workplace
-    (1, 1, 900, 500, "home", 0.7), (1, 2, 510, 500, "work", 0.9),
-    (2, 2, 2500, 700, "work", 0.55), (7, 1, 1, 1, "home", 1.0),  # of a UE without any place
-)  # fmt: skip
+    *cases("""
+0, 1, 120, 130, "home", 0.8
+0, 2, 1500, 950, "work", 0.6
+0, 3, 100, 100, "third 1", 0.99
+1, 1, 900, 500, "home", 0.7
+1, 2, 510, 500, "work", 0.9
+2, 2, 2500, 700, "work", 0.55
+7, 1, 1, 1, "home", 1.0
+""")
+)
+"""those of UE 1, which has no workplace, are both wrong; UE 7 has no place"""
 
 
 ROWS = {"ue": np.arange(3.0), "round": np.ones(3), "home_named_m": np.array([36.0, 400.0, nan])}
@@ -70,28 +71,15 @@ def test_who_is_silent_is_not_named():
 def folder(tiny, tmp_path_factory):
     """Two commuters, four days of rounds of two hours, and errors that are learnt."""
     out = tmp_path_factory.mktemp("stated") / "r"
-    changes = {
-        "world.duration_s": 4 * 86_400,
-        "world.tick_s": 1200,
-        "world.ues.measurement_period_s": None,
-        "world.ues.count": 2,
-        "world.ues.mobility": read_yaml("""
-            kind: commuter, home_m: [[100, 100], [1000, 700]], work_m: [[900, 400], [150,
-            700]]
-        """),
-        "world.city.width_m": 1200,
-        "world.city.height_m": 900,
-        "learning.round_s": 7200,
-        "learning.data": {"kind": "measured", "cell": "all"},
-        "learning.learner.activation": "relu",
-        "learning.attacks": [
-            read_yaml("""
-                kind: dwell, shadow_ues: 24, min_probability: 0.3, third_places: 1,
-                home_hours: [17, 9]
-            """)
-        ],
-        "learning.leakage": {"random_baseline_draws": 20, "directions": 12},
-    }
+    changes = read_yaml("""
+        world.duration_s: 345600, world.tick_s: 1200, world.ues.measurement_period_s: null,
+        world.ues.count: 2, world.ues.mobility: {kind: commuter, home_m: [[100, 100], [1000, 700]],
+        work_m: [[900, 400], [150, 700]]}, world.city.width_m: 1200, world.city.height_m: 900,
+        learning.round_s: 7200, learning.data: {kind: measured, cell: all},
+        learning.learner.activation: relu, learning.attacks: [{kind: dwell, shadow_ues: 24,
+        min_probability: 0.3, third_places: 1, home_hours: [17, 9]}],
+        learning.leakage: {random_baseline_draws: 20, directions: 12}
+    """)
     run(tiny(changes), out)
     return out
 

@@ -12,6 +12,7 @@ import pytest
 from pages import read_json
 from pydantic import TypeAdapter
 from rows import read_cells, read_yaml
+from tabled import cases
 
 from netsim.errors import BadInput
 from netsim.record import write_json
@@ -41,13 +42,9 @@ def strip_name(item):
 def test_every_key_has_one_declaration():
     assert len({item.key for item in KEYS}) == len(KEYS)
     for item in KEYS:
-        name = (
-            "part_2.a-metric_db"
-            if item.group == "metric"
-            else "some-name_2"
-            if item.is_pattern
-            else ""
-        )
+        name = "some-name_2" if item.is_pattern else ""
+        if item.group == "metric":
+            name = "part_2.a-metric_db"
         assert find_measure(item.to_key(name)) is item
         assert item.parse_name(item.to_key(name)) == name
         assert item.says
@@ -60,40 +57,19 @@ def test_every_key_has_one_declaration():
 
 
 WORDS = set(
-    [
-        "mean",
-        "median",
-        "min",
-        "max",
-        "std",
-        "rms",
-        "q05",
-        "q25",
-        "q75",
-        "q95",
-        "last",
-        "low",
-        "high",
-        "percent",
-    ]
-)
-
-
-FORM = (
-    "GROUP[.NAME].QUANTITY_unit[.SELECTION].STATISTIC; it has no digits, and a statistic "
-    "only as its last word"
+    *read_cells("mean  median  min  max  std  rms  q05  q25  q75  q95  last  low  high  percent")
 )
 
 
 def test_a_statistic_is_the_last_word_of_a_key():
-    """It is not glued to a quantity, and no name holds the value of a setting."""
+    """A key is GROUP[.NAME].QUANTITY_unit[.SELECTION].STATISTIC, without digits: a statistic is not
+    glued to a quantity, and no name holds the value of a setting."""
     for item in KEYS:
-        says = f"{item.key}: a key is {FORM}"
         assert not re.search(
             r"_(mean|median|min|max|rms|q\d+|low|high|worst|largest|most)\b", item.key
-        ), says
-        assert not WORDS & set(strip_name(item).split(".")[:-1]), says
-        assert not re.search(r"\d", re.sub(r"s?w1|last20|q\d\d|_m2", "", item.key)), says
+        )
+        assert not WORDS & set(strip_name(item).split(".")[:-1])
+        assert not re.search(r"\d", re.sub(r"s?w1|last20|q\d\d|_m2", "", item.key))
 
 
 STATISTICS = """
@@ -121,22 +97,11 @@ def test_statistics_by_hand(pattern, statistic, value):
 
 def test_a_measure_is_weighted_and_what_has_no_rows_has_no_key():
     half = Measure("y.percent", "%", "", "rows", "x", "share", "n")
-    assert (
-        half.compute_value(
-            {"x": np.array([0.5, 1.0, nan, 0.0]), "n": np.array([3.0, 1.0, 9.0, 0.0])}
-        )
-        == 62.5
-    )
+    x, n = np.array([[0.5, 1.0, nan, 0.0], [3.0, 1.0, 9.0, 0.0]])
+    assert half.compute_value({"x": x, "n": n}) == 62.5
     assert np.isnan(half.compute_value({"x": np.ones(2), "n": np.zeros(2)}))
-    text = compute_measures(
-        {
-            "walks": {
-                "walk_error_m": np.array([1.0, 3.0]),
-                "walk_no_motion_m": np.array([4.0, nan]),
-            }
-        },
-        "a",
-    )
+    walks = {"walk_error_m": np.array([1.0, 3.0]), "walk_no_motion_m": np.array([4.0, nan])}
+    text = compute_measures({"walks": walks}, "a")
     assert text == {"attack.a.walk_error_m.mean": 2.0, "attack.a.walk_no_motion_m.mean": 4.0}
     lacks = (
         "walk_no_motion_m.mean: rows 'walks' have no column 'walk_no_motion_m'; they have "
@@ -146,51 +111,33 @@ def test_a_measure_is_weighted_and_what_has_no_rows_has_no_key():
         compute_measures({"walks": {"walk_error_m": np.zeros(1)}}, "a")
 
 
-SMALL = read_yaml("""
-    world.ues.count: 40, learning.learner.grid: [12, 12], learning.threat.n_targets: 4
-""")
-LIMITED = read_yaml("kind: custom, gamma: null, multiples: any, speed_m_s: 1.8")  # refuses by rate
-MOVING = {"world.ues.count": 8, "learning.rounds": 3}
-NOISE = read_yaml("""
-    world.duration_s: 1814400, learning.learner.hidden: [4], learning.defenses: [{kind:
-    clip}, {kind: gaussian, noise_multiplier: 1}], learning.curation: [{kind:
-    geo-indistinguishable, epsilon_per_m: 0.1}], learning.membership: {attacks: [{kind:
-    gradient-norm}]}
-""")
-LASTING = {"world.duration_s": 60, "world.ues.count": 4, "world.radio.dynamic_uplink": {}}
-SUMMED = read_yaml("""
-    learning.threat: {observes: aggregate, secagg_group_size: 2}, learning.withholding:
-    [{kind: random-silence, probability: 0.5}]
-""")
-TRACKED = read_yaml("""
-    learning.threat.pseudonyms: {kind: per-round}, learning.attacks: [{kind: re-identify,
-    sigma_m: 100}, {kind: tracker, sigma_m: 100}]
-""")
-NAMED = read_yaml("""
-    world.ues.count: 4, learning.threat.knowledge: [weights, training, homes],
-    learning.attacks: [{kind: re-identify, sigma_m: 100, homes: known}]
-""")
-TWO = {"learning.rounds": 2}
-FEW = {"world.duration_s": 60, "world.ues.count": 4}
-RUNS = [
-    ("replays/sumo", TWO),
-    (
-        "city",
-        read_yaml("""
-            learning.rounds: 4, world.ues.count: 8, learning.data.hold_out_by: [day, block]
-        """),
-    ),
-    ("campus", NOISE),
-    ("cities/plaza", LASTING),
-    ("density/nine", SMALL),
-    ("density/moving", MOVING),
-    ("density/moving", MOVING | {"learning.request_policy": LIMITED}),
-    ("lapa/aggregation", TWO | {"learning.data.samples": 20, "world.radio.dynamic_uplink": {}}),
-    ("town", TWO | {"learning.attacks": [{"kind": "arrival-times"}], **SUMMED}),
-    ("town", TWO | TRACKED),
-    ("tracking/names", TWO | NAMED),
-    ("radio-maps/train", TWO | {"learning.learner.cell_m": 30}),
-]
+RUNS = """
+'replays/sumo', 'learning.rounds: 2'
+'city', 'learning.rounds: 4, world.ues.count: 8, learning.data.hold_out_by: [day, block]'
+'campus', 'world.duration_s: 1814400, learning.learner.hidden: [4], '
+    'learning.defenses: [{kind: clip}, {kind: gaussian, noise_multiplier: 1}], '
+    'learning.curation: [{kind: geo-indistinguishable, epsilon_per_m: 0.1}], '
+    'learning.membership: {attacks: [{kind: gradient-norm}]}'
+'cities/plaza', 'world.duration_s: 60, world.ues.count: 4, world.radio.dynamic_uplink: {}'
+'density/nine', 'world.ues.count: 40, learning.learner.grid: [12, 12], '
+    'learning.threat.n_targets: 4'
+'density/moving', 'world.ues.count: 8, learning.rounds: 3'
+'density/moving', 'world.ues.count: 8, learning.rounds: 3, learning.request_policy: '
+    '{kind: custom, gamma: null, multiples: any, speed_m_s: 1.8}'
+'lapa/aggregation', 'learning.rounds: 2, learning.data.samples: 20, '
+    'world.radio.dynamic_uplink: {}'
+'town', 'learning.rounds: 2, learning.attacks: [{kind: arrival-times}], '
+    'learning.threat: {observes: aggregate, secagg_group_size: 2}, '
+    'learning.withholding: [{kind: random-silence, probability: 0.5}]'
+'town', 'learning.rounds: 2, learning.threat.pseudonyms: {kind: per-round}, learning.attacks: '
+    '[{kind: re-identify, sigma_m: 100}, {kind: tracker, sigma_m: 100}]'
+'tracking/names', 'learning.rounds: 2, world.ues.count: 4, '
+    'learning.threat.knowledge: [weights, training, homes], '
+    'learning.attacks: [{kind: re-identify, sigma_m: 100, homes: known}]'
+'radio-maps/train', 'learning.rounds: 2, learning.learner.cell_m: 30'
+'radio/coverage', 'world.duration_s: 60, world.ues.count: 4, measured: $peer'
+"""
+"""scenarios and their changes; the requests of one are refused by their rate"""
 OF_PLANS = {
     item.key for item in KEYS if item.group == "" and item.key.startswith("plan.")
 }  # see test_plan
@@ -202,10 +149,8 @@ def test_every_declared_key_is_written(tmp_path):
     written = set()
     peer = tmp_path / "theirs.csv"
     peer.write_text("gain_db,rsrp_dbm,geometry_db,sinr_db\n" + "-90,-80,10,5\n-100,-90,20,15\n")
-    for i, (scenario, changes) in enumerate(
-        [*RUNS, ("radio/coverage", FEW | {"measured": str(peer)})]
-    ):
-        summary = run(load(scenario, {**changes, "vary": None}), tmp_path / str(i))
+    for i, (scenario, changes) in enumerate(cases(RUNS, peer=str(peer))):
+        summary = run(load(scenario, read_yaml(changes) | {"vary": None}), tmp_path / str(i))
         written |= {find_measure(key).key for key in summary}
     assert {item.key for item in KEYS} - OF_PLANS - {"utility.NAME"} == written - {"utility.NAME"}
 
@@ -218,38 +163,30 @@ def test_rows_of_every_measure_are_made_somewhere():
         for values in (attacks, summary)
         for node in ast.walk(ast.parse(inspect.getsource(values)))
     ]
-    folder_made = {node.value for node in nodes if isinstance(node, ast.Constant)}
-    folder_made |= {
-        f"{options}{quantity}" for options in ("", "measured ") for quantity in QUANTITIES
-    }
-    folder_made |= {f"{place} by chance" for place in PLACES} | {
-        "notices"
-    }  # which are counted when a run has ended
-    assert {item.key: item.rows for item in KEYS if item.rows not in folder_made} == {}
+    names = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    names |= {*QUANTITIES, *(f"measured {quantity}" for quantity in QUANTITIES)}
+    names |= {f"{place} by chance" for place in PLACES}
+    names |= {"notices"}  # which are counted when a run has ended
+    assert {item.key: item.rows for item in KEYS if item.rows not in names} == {}
 
 
 def test_baselines_and_counts_are_keys():
-    expected = {item.key for item in KEYS}
-    named = [
-        key
-        for item in KEYS
-        for key in (*(key for _, key in item.beside), *([item.count] if item.count else []))
-    ]
-    assert named
-    assert not [key for key in named if key not in expected]
+    named = {key for item in KEYS for _, key in item.beside} | {item.count for item in KEYS}
+    assert len(named) > 2
+    assert named <= {item.key for item in KEYS} | {""}
 
 
 @pytest.mark.parametrize(
-    "options, says",
-    [
-        ({"statistic": "meen"}, "no statistic 'meen'"),
-        ({"rule": "good"}, "rule"),
-        ({"hed": "x"}, "hed"),
-    ],
+    "field, value, says",
+    read_cells("""
+        statistic  meen  no statistic 'meen'
+        rule       good  rule
+        hed        x     hed
+    """),
 )
-def test_a_misspelt_field_of_a_measure_is_refused(options, says):
+def test_a_misspelt_field_of_a_measure_is_refused(field, value, says):
     with pytest.raises(ValueError, match=says):
-        TypeAdapter(Measure).validate_python({"key": "a.b", **options})
+        TypeAdapter(Measure).validate_python({"key": "a.b", field: value})
 
 
 @pytest.mark.parametrize("schema", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
@@ -291,9 +228,8 @@ def test_the_centre_that_errors_are_compared_with_is_that_of_the_area(tiny_run):
     rows = read_record_table(tiny_run, "updates")
     centre_m = np.hypot(rows["x_m"] - 200.0, rows["y_m"] - 150.0)
     assert summary["baseline.area_centre.error_m.median"] == pytest.approx(np.nanmedian(centre_m))
-    group = dict(
-        zip(zip(rows["round"], rows["ue"], rows["model"], strict=True), centre_m, strict=True)
-    )
+    keys = zip(rows["round"], rows["ue"], rows["model"], strict=True)
+    group = dict(zip(keys, centre_m, strict=True))
     leaks = read_record_table(tiny_run, "leakage")
     less = dict[float, list[float]]()
     for k, ue in enumerate(leaks["ue"]):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from pages import fake_sweep, figures
+from tabled import cases
 from uploads import change_rows, upload, write_uploads
 
 from netsim.errors import BadInput
@@ -21,50 +22,30 @@ from scenarios.app.report.compare_page import (
 )
 from scenarios.app.results.read import load_finished_run
 
-MERGES = {
-    ("slow", 3): (70, 170),
-    ("slow", 4): (80, 190),
-    ("fast", 3): (61, 90),
-    ("fast", 4): (65, 122),
-}
-ERRORS_DB = {
-    ("slow", 3): (9, 6),
-    ("slow", 4): (8, 5),
-    ("fast", 3): (6.5, 4),
-    ("fast", 4): (5.5, 4.5),
-}
+RUNS = cases("""
+"slow", 3, (70, 170), (9, 6)
+"slow", 4, (80, 190), (8, 5)
+"fast", 3, (61, 90), (6.5, 4)
+"fast", 4, (65, 122), (5.5, 4.5)
+""")
+"""label, seed, times of merges in seconds, and errors in dB then"""
 
 
 @pytest.fixture
 def swept(tiny_run, tmp_path):
     """A sweep of two variants and two seeds, whose merges come at times of their own."""
-    out = fake_sweep(
-        tiny_run,
-        tmp_path / "swept",
-        [
-            (
-                *values,
-                {"utility.rmse_db": ERRORS_DB[values][-1]}
-                | {
-                    "uploads.count": 2,
-                    "uploads.time_s.mean": 4.0,
-                    "utility.constant_rmse_db": 20.0,
-                },
-            )
-            for values in MERGES
-        ],
-    )
-    for k, (values, times) in enumerate(MERGES.items()):
-        write_uploads(
-            out / f"r{k}", [upload(i + 1, 0, (60, 60, 60, t)) for i, t in enumerate(times)]
-        )
-        ends = iter(
-            [
-                {"time_s": str(t), "rmse_db": str(e)}
-                for t, e in zip(times, ERRORS_DB[values], strict=True)
-            ]
-        )
-        change_rows(out / f"r{k}", "rounds", lambda row, ends=ends: row | next(ends))
+    timed = {"uploads.count": 2, "uploads.time_s.mean": 4.0, "utility.constant_rmse_db": 20.0}
+    rows = [
+        (label, seed, timed | {"utility.rmse_db": errors_db[-1]})
+        for label, seed, _, errors_db in RUNS
+    ]
+    out = fake_sweep(tiny_run, tmp_path / "swept", rows)
+    for k, (*_, times_s, errors_db) in enumerate(RUNS):
+        folder = out / f"r{k}"
+        write_uploads(folder, [upload(i + 1, 0, (60, 60, 60, t)) for i, t in enumerate(times_s)])
+        scores = zip(map(str, times_s), map(str, errors_db), strict=True)
+        ends = (dict(zip(("time_s", "rmse_db"), score, strict=True)) for score in scores)
+        change_rows(folder, "rounds", lambda row, ends=ends: row | next(ends))
     return out
 
 
@@ -98,10 +79,8 @@ def make_comparison(label, errors_db, homes, ends_s=(3600.0, 7200.0)):
     """A run of two merges."""
     summary = {"utility.constant_rmse_db": 20.0, "attack.span.home_located.percent": homes[-1]}
     summary["attack.span.centroid_error_m.median"] = None
-    trends = {
-        ("", RMSE.law): (np.array(ends_s), np.array(errors_db)),
-        ("span", HOME.law): (np.array(ends_s), np.array(homes)),
-    }
+    ends_s, errors_db, homes = np.array([ends_s, errors_db, homes], dtype=float)
+    trends = {("", RMSE.law): (ends_s, errors_db), ("span", HOME.law): (ends_s, homes)}
     return Member(label, summary, {}, ["span"], 100.0, trends)
 
 
@@ -109,19 +88,22 @@ def test_the_table_of_times_has_means_with_intervals_and_what_is_known_by_then()
     """Goal: 8 dB. Seeds of "a" reach it after 2 and 4 h; Student's 95 % quantile for one degree is
     12.7."""
     runs = [
-        make_comparison("a", [9.0, 7.0], [10.0, 30.0]),
-        make_comparison("a", [9.0, 6.0], [20.0, 50.0], (3600.0, 14400.0)),
-        make_comparison("b", [8.0, nan], [5.0, 95.0]),
-        make_comparison("b", [15.0, 8.0], [5.0, 95.0]),
-        make_comparison("far", [30.0, 25.0], [0.0, 0.0]),
+        make_comparison(*row)
+        for row in cases("""
+"a", [9.0, 7.0], [10.0, 30.0]
+"a", [9.0, 6.0], [20.0, 50.0], (3600.0, 14400.0)
+"b", [8.0, None], [5.0, 95.0]
+"b", [15.0, 8.0], [5.0, 95.0]
+"far", [30.0, 25.0], [0.0, 0.0]
+""")
     ]
     text = build_time_table(runs, dict.fromkeys(("a", "b", "far"), "span"), 8.0)
     assert "Time to an RMSE of at most 8 dB" in text
     assert "time to it (hours)" in text
     cells = re.findall(r"<td[^>]*>(.*?)</td>", text)
-    assert cells[:4] == ["a", "3 ± 12.7", "2 of 2", "40 ± 127"]
-    assert cells[4:8] == ["b", "1.5 ± 6.35", "2 of 2", "50 ± 572"]
-    assert cells[8:] == ["far", "–", "0 of 1", "–"]
+    assert (
+        " ".join(cells) == "a 3 ± 12.7 2 of 2 40 ± 127 b 1.5 ± 6.35 2 of 2 50 ± 572 far – 0 of 1 –"
+    )
 
 
 def test_without_a_measure_a_goal_is_refused():

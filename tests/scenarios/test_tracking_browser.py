@@ -2,7 +2,7 @@
 what it is called."""
 
 import pytest
-from browser import ink, state, violations, wait_until_painted, with_replay
+from browser import ink, read_state, violations, wait_until_painted, with_replay
 from numpy.testing import assert_allclose
 from rows import read_yaml
 from tracking_rows import CELL_M, believed, square, tracked, write_rows
@@ -95,7 +95,7 @@ def test_filter_and_smoother_by_button_and_by_key(open_page):
     seek(open_page, 1)
     filtered = ink(open_page, "known")
     open_page.click("#replay-smoother")
-    assert state(open_page)["hindsight"] == 1
+    assert read_state(open_page, "hindsight") == 1
     assert len(open_page.evaluate(FRAME, 1)["cells"]) == 1
     assert open_page.get_attribute("#replay-smoother", "aria-pressed") == "true"
     assert open_page.get_attribute("#replay-filter", "aria-pressed") == "false"
@@ -103,7 +103,7 @@ def test_filter_and_smoother_by_button_and_by_key(open_page):
     assert ink(open_page, "known") != filtered
     open_page.focus("#replay-stage")
     open_page.keyboard.press("b")
-    assert state(open_page)["hindsight"] == 0
+    assert read_state(open_page, "hindsight") == 0
     assert ink(open_page, "known") == filtered
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from pages import figures
 from refused import catch_line
-from rows import read_yaml
+from rows import read_cells, read_yaml
 from tracking_rows import ATTACK, CELL_M, believed, square, tracked, write_rows
 
 from scenarios.app.report import charts
@@ -33,6 +33,10 @@ from scenarios.app.study.load import load as load_study
 
 EVIL = "<img src=x onerror=alert(1)>"
 TRUTH_M = (200.0, 150.0)
+LINKS = {"attack": ATTACK} | read_yaml("""
+    seen: 4, linked: 4, right_share: 0.75, chance_share: 0.25, anonymity_set: 2.5,
+    time_to_confusion_s: 600, chance_time_to_confusion_s: 120
+""")
 
 
 @pytest.fixture
@@ -54,29 +58,19 @@ def rows_of_two_rounds(**options):
     rows = []
     for number in (1, 2):
         for ue, away_m in enumerate((200, 90, 60, 30)):
-            rows.append(
-                tracked(
-                    number,
-                    ue,
-                    0,
-                    60.0 * number,
-                    TRUTH_M,
-                    (TRUTH_M[0] + away_m / number, TRUTH_M[1]),
-                    probability=0.25,
-                    **options,
-                )
-            )
-            rows.append(tracked(number, ue, 1, 60.0 * number, TRUTH_M, probability=0.95, **options))
+            time_s = 60.0 * number
+            named_m = (TRUTH_M[0] + away_m / number, TRUTH_M[1])
+            rows += [
+                tracked(number, ue, 0, time_s, TRUTH_M, named_m, probability=0.25, **options),
+                tracked(number, ue, 1, time_s, TRUTH_M, probability=0.95, **options),
+            ]
     return rows
 
 
 def draw_page(panel, name, tail=""):
     """The curve of a name on the axes that end so, without its band."""
-    (trace,) = [
-        t
-        for t in panel.figure["data"]
-        if t["name"] == name and t["yaxis"] == f"y{tail}" and t.get("fill") is None
-    ]
+    lines = [t for t in panel.figure["data"] if t.get("fill") is None]
+    (trace,) = [t for t in lines if (t["name"], t["yaxis"]) == (name, f"y{tail}")]
     return trace
 
 
@@ -146,29 +140,18 @@ def test_an_attack_that_only_names_places_has_its_reliability(folder):
 
 
 def test_links_stand_beside_chance(folder):
-    row = {
-        "attack": ATTACK,
-        "seen": 4,
-        "linked": 4,
-        "right_share": 0.75,
-        "chance_share": 0.25,
-        "anonymity_set": 2.5,
-        "time_to_confusion_s": 600,
-        "chance_time_to_confusion_s": 120,
-    }
     loaded = load_finished_run(
-        folder(linking=[row | {"round": k, "time_s": 60 * k} for k in (1, 2)])
+        folder(linking=[LINKS | {"round": k, "time_s": 60 * k} for k in (1, 2)])
     )
     (panel,) = LINKING.build_panels(loaded)
-    assert [draw_page(panel, ATTACK, tail)["y"] for tail in ("", "2", "3")] == [
-        [75, 75],
-        [2.5, 2.5],
-        [10, 10],
-    ]
-    assert [draw_page(panel, f"{ATTACK}: by chance", tail)["y"] for tail in ("", "3")] == [
-        [25, 25],
-        [2, 2],
-    ]
+    for name, tail, value in (
+        (ATTACK, "", 75),
+        (ATTACK, "2", 2.5),
+        (ATTACK, "3", 10),
+        (f"{ATTACK}: by chance", "", 25),
+        (f"{ATTACK}: by chance", "3", 2),
+    ):
+        assert draw_page(panel, name, tail)["y"] == [value, value]
 
 
 def test_shares_of_links_are_so_far_and_by_updates(folder):
@@ -229,29 +212,26 @@ def test_the_map_has_the_cells_of_the_rows_and_of_none_that_cannot_be_drawn(fold
     for hindsight in (0, 1):
         for number in (1, 2):
             selected_rows = (result["hindsight"] == hindsight) & (result["round"] == number)
-            row = next(r for r in own_rows if r["hindsight"] == hindsight and r["round"] == number)
-            at_m = [(x, y) for x, y, _ in square(TRUTH_M, 2 + own_rows.index(row))]
-            assert sorted(
-                zip(result["x_m"][selected_rows], result["y_m"][selected_rows], strict=True)
-            ) == sorted(at_m)
+            wide = 2 * number + hindsight  # rows are in this order
+            at_m = [(x, y) for x, y, _ in square(TRUTH_M, wide)]
+            x_m, y_m = result["x_m"][selected_rows], result["y_m"][selected_rows]
+            assert sorted(zip(x_m, y_m, strict=True)) == sorted(at_m)
 
 
 @pytest.mark.parametrize(
     "table, change, text",
-    [
-        ("tracking", {"disc_probability": 1.5}, "disc_probability 1.5 is not in [0, 1]"),
-        ("tracking", {"ue": 9}, "ue 9 is not in"),
-        ("beliefs", {"cell_m": -3}, "cell_m -3 is not in"),
-    ],
+    read_cells("""
+        tracking  disc_probability: 1.5  disc_probability 1.5 is not in [0, 1]
+        tracking  ue: 9                  ue 9 is not in
+        beliefs   cell_m: -3             cell_m -3 is not in
+    """),
 )
 def test_a_folder_of_what_cannot_be_is_refused_in_one_line(folder, table, change, text):
-    rows = rows_of_two_rounds()[:1]
-    folder_made = folder(rows, believed(rows[0], square(TRUTH_M, 1)))
-    write_rows(
-        folder_made,
-        table,
-        [(rows[0] if table == "tracking" else believed(rows[0], square(TRUTH_M, 1))[0]) | change],
-    )
+    tracking = rows_of_two_rounds()[:1]
+    belief = believed(tracking[0], square(TRUTH_M, 1))
+    folder_made = folder(tracking, belief)
+    row = (tracking if table == "tracking" else belief)[0]
+    write_rows(folder_made, table, [row | read_yaml(change)])
     line = catch_line(write_report, folder_made)
     assert text in line
     assert f"{table}.csv: row 1" in line
@@ -265,33 +245,14 @@ def test_figures_have_no_number_that_json_does_not_know(folder):
 
 
 def test_lines_of_a_tracker_and_of_links_stand_beside_one_round_and_chance(folder):
-    row = {
-        "attack": ATTACK,
-        "round": 1,
-        "time_s": 60,
-        "seen": 4,
-        "linked": 4,
-        "right_share": 0.75,
-        "chance_share": 0.25,
-        "anonymity_set": 2.5,
-        "time_to_confusion_s": 600,
-        "chance_time_to_confusion_s": 120,
-    }
+    row = LINKS | {"round": 1, "time_s": 60}
     folder_made = folder(rows_of_two_rounds(), linking=[row])
-    outcome = {
-        item.title: item
-        for item in build_lines(
-            [
-                summarise_run(
-                    open_finished_run(folder_made), load_study(str(folder_made / "study.yaml"))
-                )
-            ]
-        )
-    }
+    study = load_study(str(folder_made / "study.yaml"))
+    lines = build_lines([summarise_run(open_finished_run(folder_made), study)])
     assert {
-        title: (values.result, values.baseline)
-        for title, values in outcome.items()
-        if values.key.startswith(("track", "link"))
+        line.title: (line.result, line.baseline)
+        for line in lines
+        if line.key.startswith(("track", "link"))
     } == {
         "tracking error, m": ("52.5", "one round 300, prior 150"),
         "tracked within 100 m, %": ("87.5", "one round 0 %, prior 0 %"),

@@ -13,11 +13,11 @@ from netsim.errors import BadInput
 from netsim.rng import Streams
 from scenarios.app.results.folder import read_csv_rows
 from scenarios.app.run.sweep import (
-    check_points,
     draw_values,
     find_quantile,
     make_folder_name,
     plan_points,
+    resolve_points,
 )
 from scenarios.app.study.load import Scenario, load, parse_value
 from scenarios.app.study.study import Distribution
@@ -104,7 +104,7 @@ def test_draws_are_those_of_the_named_stream_whatever_their_number_and_whoever_i
 def test_a_range_beyond_what_its_key_takes_is_refused_by_its_first_draw_there(space, message):
     changes = {"vary": {"random": {"draws": 50, "space": space}}}
     with raises(BadInput, match=message):
-        check_points(Scenario.from_source("campus", changes))
+        resolve_points(Scenario.from_source("campus", changes))
 
 
 def test_keys_reach_into_lists_with_dots_as_with_brackets():

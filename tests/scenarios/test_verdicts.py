@@ -4,8 +4,9 @@ import math
 
 import pytest
 from rows import read_cells
+from tabled import cases
 
-from scenarios.app.results.statistics import compute_wilson_interval, format_figure
+from scenarios.app.results.statistics import compute_percent_and_wilson_interval, format_figure
 from scenarios.app.results.table import (
     Line,
     judge_distance,
@@ -59,11 +60,11 @@ def test_a_figure_has_three_digits(figure):
 
 
 def test_wilson():
-    assert compute_wilson_interval(0, 40)[2] == pytest.approx(8.762, abs=1e-3)
-    assert compute_wilson_interval(0, 120)[2] == pytest.approx(3.102, abs=1e-3)
-    assert compute_wilson_interval(0, 40)[1] == 0
-    assert compute_wilson_interval(40, 40)[2] == 100
-    assert math.isnan(compute_wilson_interval(0, 0)[0])
+    assert compute_percent_and_wilson_interval(0, 40)[2] == pytest.approx(8.762, abs=1e-3)
+    assert compute_percent_and_wilson_interval(0, 120)[2] == pytest.approx(3.102, abs=1e-3)
+    assert compute_percent_and_wilson_interval(0, 40)[1] == 0
+    assert compute_percent_and_wilson_interval(40, 40)[2] == 100
+    assert math.isnan(compute_percent_and_wilson_interval(0, 0)[0])
 
 
 MODELS = """
@@ -118,7 +119,11 @@ def test_sliced_wasserstein_distances(row):
 
 @pytest.mark.parametrize(
     "low, high, verdict",
-    [(50.1, 60.0, "found"), (49.0, 55.0, "at chance"), (49.0, 56.0, "inconclusive")],
+    cases("""
+50.1, 60.0, "found"
+49.0, 55.0, "at chance"
+49.0, 56.0, "inconclusive"
+"""),
 )
 def test_areas(low, high, verdict):
     assert judge_interval(low, high, 50.0) == verdict

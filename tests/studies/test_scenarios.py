@@ -22,12 +22,12 @@ def needs_data(name):
 
 @mark.parametrize("name", list_bundled())
 def test_bundled_sweeps_are_legal_at_every_point(name):
-    from scenarios.app.run.sweep import check_points, plan_points
+    from scenarios.app.run.sweep import plan_points, resolve_points
 
     needs_data(name)
     sweep = Scenario.from_source(name)
     if sweep.study.vary is not None:
-        found = check_points(sweep)
+        found = resolve_points(sweep)
         assert [scenario.seed for _, scenario in found] == [
             point.seed for point in plan_points(sweep.study, {})
         ]

@@ -17,7 +17,7 @@ from fl.leakage.tracks import Whereabouts
 from netsim.clock import DAY_S
 from netsim.rng import Streams
 from netsim.trace_files.read import read_trace
-from scenarios.app.results.statistics import compute_wilson_interval
+from scenarios.app.results.statistics import compute_percent_and_wilson_interval
 
 pytestmark = mark.slow
 
@@ -61,7 +61,7 @@ def tell(name, x):
     table = pd.DataFrame(measure_unicity(x, Streams(3).derive_rng("names")))
     for side_m in SIDES_M:
         rows = table[table.resolution_m == side_m].set_index("points")
-        _, low, high = compute_wilson_interval(
+        _, low, high = compute_percent_and_wilson_interval(
             math.ceil(rows.unique_percent[4] / 100 * rows.ues[4]), int(rows.ues[4])
         )
         cells = " | ".join(f"{rows.unique_percent[p]:.0f}" for p in (1, 2, 3, 4))

@@ -113,10 +113,7 @@ class CsvTable(TraceFormat):
         for sheet in read_sheets(fixes.path, names):
             if not fixes.header_of:
                 self._match_columns(sheet.header, fixes)
-                if "cell" in fixes.header_of:
-                    finer = _find_cell_columns(sheet.header)
-                else:
-                    finer = ""
+                finer = _find_cell_columns(sheet.header) if "cell" in fixes.header_of else ""
             columns = {
                 ours: sheet.get_signed_texts(header, BOUNDS.get(ours, (0, 0))[1])
                 for ours, header in fixes.header_of.items()

@@ -68,16 +68,10 @@ class Gpx(TraceFormat):
                     whole.append(GpxTrack(file, strip_endings(file), points))
                 else:
                     named = set(filter(None, names))
-                    if len(named) == 1:
-                        only = named.pop()
-                    else:
-                        only = strip_endings(file)
+                    only = named.pop() if len(named) == 1 else strip_endings(file)
                     decisions += _add_tracks(fixes, file, only, tracks, "tracks")
             decisions += _add_tracks(fixes, str(folder), folder.name, whole, "files")
-        if len(decisions) > 1:
-            rest = f", and {len(decisions) - 1} more such"
-        else:
-            rest = ""
+        rest = f", and {len(decisions) - 1} more such" if len(decisions) > 1 else ""
         fixes.notices += [
             notice("trace-tracks", decision=decision, more=rest) for decision in decisions[:1]
         ]
@@ -168,10 +162,7 @@ def _add_tracks(
     for user, user_tracks in alike.items():
         is_apart = apart and _has_overlap(user_tracks)
         for k, track in enumerate(user_tracks, 1):
-            if apart:
-                longer = f"{path}/{user} {k if is_apart else ''}"
-            else:
-                longer = path
+            longer = f"{path}/{user} {k if is_apart else ''}" if apart else path
             fixes.add_track(
                 track.file, fixes.number_user(user or name, squeeze_blanks(longer)), track.points
             )

@@ -15,7 +15,7 @@ from netsim.traces.source import (
     Field,
     Source,
     find_files,
-    read_fields,
+    read_lines_and_fields,
     strip_endings,
     to_relative,
 )
@@ -49,7 +49,7 @@ class Plt(TraceFormat):
     def read(self, fixes: FixBuilder) -> None:
         for file in find_files(fixes.path, self.folder):
             source = Source(file, "PLT")
-            line, lat_deg, lon_deg, days = read_fields(
+            line, lat_deg, lon_deg, days = read_lines_and_fields(
                 source, (LAT, LON, _DAYS), _count_header_lines(source), ","
             )
             name, owner = _find_user(fixes.path, file)
@@ -98,7 +98,7 @@ class Cabspotting(TraceFormat):
 
     def read(self, fixes: FixBuilder) -> None:
         for file in find_files(fixes.path, self.folder):
-            columns = read_fields(Source(file, "Cabspotting"), (LAT, LON, _EPOCH))
+            columns = read_lines_and_fields(Source(file, "Cabspotting"), (LAT, LON, _EPOCH))
             if (np.diff(columns[3]) < 0).any():
                 columns = tuple(column[::-1] for column in columns)
             line, lat_deg, lon_deg, time_s = columns

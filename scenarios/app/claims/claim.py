@@ -59,7 +59,7 @@ class MedianBounds:
         """Whether it is true: the interval of the median lies inside (True) or outside (False);
         None where neither.
         """
-        low, high, _ = compute_median_interval(self.values)
+        low, high, _ = compute_median_bounds_and_coverage(self.values)
         outside = high < self.low or low > self.high
         if self.low <= low and high <= self.high:
             return True
@@ -68,7 +68,7 @@ class MedianBounds:
         return None
 
 
-def compute_median_interval(values: FloatArray) -> tuple[float, float, float]:
+def compute_median_bounds_and_coverage(values: FloatArray) -> tuple[float, float, float]:
     """Compute lower end, upper end and coverage of the interval of a median, from order statistics.
 
     With x_(1) <= ... <= x_(n) it is [x_(k), x_(n+1-k)], which covers the median with probability 1
@@ -183,7 +183,7 @@ class ClaimRule(Part):
             return _subtract(value, other[0])
         return value
 
-    def build_statements(self, values: FloatArray, printed: float) -> list[MedianBounds]:
+    def build_median_bounds(self, values: FloatArray, printed: float) -> list[MedianBounds]:
         """Build what must be true of the values (label, seed), seeds paired; `printed` is the
         publication's value.
         """

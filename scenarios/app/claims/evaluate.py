@@ -1,7 +1,5 @@
 """Claims checked against runs: scenarios are played, and each claim gets its verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,7 +20,7 @@ from scenarios.app.claims.claim import (
     Claim,
     ClaimRule,
     Verdict,
-    compute_median_interval,
+    compute_median_bounds_and_coverage,
 )
 from scenarios.app.results.folder import (
     RUNS,
@@ -155,7 +153,7 @@ def evaluate_claims(claims: Claims, places: Folders, reasons: Mapping[str, str])
     for name, place in places.items():
         if name not in reasons:
             runs[name] = read_labelled_summaries(place)
-            minutes[name] = _sum_minutes(place)
+            minutes[name] = _format_wall_minutes(place)
     verdicts = []
     for claim in claims:
         name = claim.scenario
@@ -166,7 +164,7 @@ def evaluate_claims(claims: Claims, places: Folders, reasons: Mapping[str, str])
     return verdicts
 
 
-def _sum_minutes(folder: Path) -> str:
+def _format_wall_minutes(folder: Path) -> str:
     """Sum minutes by the clock over the finished runs of a sweep."""
     manifests = [Manifest.from_folder(path) for _, path in list_finished_runs(folder)]
     wall_s = sum(manifest.timing.get("wall_s", 0.0) for manifest in manifests)
@@ -212,7 +210,7 @@ def _find_shared_seeds(runs: Labelled) -> list[int]:
 # -- a table of verdicts that is kept
 
 
-def keep_verdicts(
+def merge_kept_verdicts(
     path: Path | None, claims: Claims, verdicts: Sequence[Verdict], writes: bool
 ) -> tuple[list[Verdict], list[str]]:
     """Keep a verdict of each claim, by runs if there are some, else by the table in `path`.
@@ -255,7 +253,7 @@ def _decide(claim: Claim, runs: Labelled) -> tuple[str, str]:
         return OPEN, "no seed has runs of every label"
     values = [[rule.compute_value(by_seed[seed]) for seed in seeds] for by_seed in runs.values()]
     printed = claim.value if isinstance(claim.value, float) else nan
-    statements = rule.build_statements(np.array(values), printed)
+    statements = rule.build_median_bounds(np.array(values), printed)
     if any(2 * np.isnan(statement.values).sum() > len(seeds) for statement in statements):
         return OPEN, "with more than half of the seeds the estimates of both labels diverged"
     decisions = [statement.holds() for statement in statements]
@@ -266,17 +264,19 @@ def _decide(claim: Claim, runs: Labelled) -> tuple[str, str]:
         word = OPEN
     if len(seeds) == 1:
         return word, f"one seed gives no interval; with this seed it {word}"
-    if share := _find_useless(rule, runs):
+    if share := _describe_useless_models(rule, runs):
         alone = "stays undecided" if word == OPEN else word
         return word, f"the model is not useful in {share}; with all models it {alone}"
     if word != OPEN:
         return word, ""
-    low, high, coverage = compute_median_interval(statements[decisions.index(None)].values)
+    low, high, coverage = compute_median_bounds_and_coverage(
+        statements[decisions.index(None)].values
+    )
     interval = f"{low:.4g} and {high:.4g} ({100 * coverage:.0f} % interval)"
     return word, f"too few seeds: median between {interval}"
 
 
-def _find_useless(rule: ClaimRule, runs: Labelled) -> str:
+def _describe_useless_models(rule: ClaimRule, runs: Labelled) -> str:
     """Find a label half of whose models are not useful, for a rule that needs useful ones."""
     if not _needs_useful_model(rule):
         return ""

@@ -131,12 +131,12 @@ def _copy_scenario(source: str) -> str:
 def validate_from_options(args: argparse.Namespace) -> None:
     """Check the scenario, and every point of its sweep."""
     from scenarios.app.run.setup import check_study
-    from scenarios.app.run.sweep import check_points, check_prepared
+    from scenarios.app.run.sweep import check_prepared, resolve_points
 
     scenario = Scenario.from_source(args.scenario, collect_overrides(args))
     study = scenario.study
     if study.vary is not None:
-        points = check_points(scenario)
+        points = resolve_points(scenario)
     else:
         points = []
     with scenario.locate_errors():
@@ -163,7 +163,7 @@ def print_schema(args: argparse.Namespace) -> None:
     say(json.dumps(build_json_schema(Study), indent=1))
 
 
-def list_parts(args: argparse.Namespace) -> None:
+def print_parts(args: argparse.Namespace) -> None:
     """Print studies and slots, those of a name, parts of a slot or kind, rules of fit, one of them,
     or the matrix.
     """
@@ -281,10 +281,7 @@ def print_epsilons(args: argparse.Namespace) -> None:
     last = "exact" if rate == 1 else "PLD"
     rows = []
     for (z, n), c in zip(cases, statements, strict=True):
-        if c.best.accountant == last:
-            exact = _format_epsilon(c.best.epsilon)
-        else:
-            exact = "-"
+        exact = _format_epsilon(c.best.epsilon) if c.best.accountant == last else "-"
         rows.append(
             [
                 f"{z:.7g}",
@@ -311,10 +308,7 @@ def print_epsilons(args: argparse.Namespace) -> None:
     )
     say(ASSUMED)
     largest = max(c.best.epsilon for c in statements)
-    if largest > MEANINGFUL:
-        notices = [notice("epsilon-too-large", most=MEANINGFUL)]
-    else:
-        notices = []
+    notices = [notice("epsilon-too-large", most=MEANINGFUL)] if largest > MEANINGFUL else []
     for warning in (*notices, *find_delta_notices("--delta", args.delta, args.people or 0, "user")):
         say(warning.text)
 

@@ -2,8 +2,6 @@
 imported when it runs.
 """
 
-from __future__ import annotations
-
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence

@@ -208,10 +208,7 @@ def build_number_parser(
             value = float("nan")
         if not low <= value <= high:
             kind_text, form = ("a whole number", ",") if kind is int else ("a number", "g")
-            if high < 1:
-                within = "above 0 and below 1"
-            else:
-                within = f"from {low:{form}} to {high:{form}}"
+            within = "above 0 and below 1" if high < 1 else f"from {low:{form}} to {high:{form}}"
             raise argparse.ArgumentTypeError(f"{text[:20]}: must be {kind_text} {within}")
         return value
 
@@ -223,7 +220,7 @@ def read_resources(args: argparse.Namespace) -> Resources:
     from scenarios.app.run.how import Resources
 
     resources = Resources(args.memory_gb)
-    resources.check()
+    resources.check_limit()
     return resources
 
 
@@ -361,8 +358,10 @@ _MUST = {
 }
 
 
-def count_jobs(args: argparse.Namespace, usual: int | None = None) -> int:
-    """Runs at a time, of --jobs; 0: as many as the engine of --on has room for."""
+def read_jobs_at_once(args: argparse.Namespace, usual: int | None = None) -> int:
+    """Read how many runs to play at a time, of --jobs; 0: as many as the engine of --on has room
+    for.
+    """
     if args.jobs is not None or getattr(args, "on", "processes") != "processes":
         return int(args.jobs or 0)
     return usual or os.cpu_count() or 1

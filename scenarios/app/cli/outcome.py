@@ -2,8 +2,6 @@
 `export_from_options`.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
@@ -45,7 +43,7 @@ from scenarios.app.results.kinds import detect_kind
 from scenarios.app.results.outcome import Outcome, build_comparison_outcome, build_run_outcome
 from scenarios.app.results.read import Run, load_finished_run, open_finished_run
 from scenarios.app.results.screen import lay_out_run, lay_out_screen
-from scenarios.app.results.shown import read_adapted
+from scenarios.app.results.shown import read_adapted_rows
 from scenarios.app.results.statistics import format_figure
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.study import Fields, Record, Value
@@ -155,10 +153,7 @@ class Meter(Progress):
             self.task, completed=done, total=total, description=to_one_line(event["title"]), far=far
         )
         left_s = self.tasks[0].time_remaining
-        if left_s is None:
-            left_s = None
-        else:
-            left_s = max(left_s, 0.0)
+        left_s = None if left_s is None else max(left_s, 0.0)
         if self.quiet:
             return
         if self.as_json:
@@ -360,7 +355,7 @@ def export_from_options(args: argparse.Namespace) -> None:
     folder = Path(args.folder)
     out = _check_out(folder / EXPORT if args.out is None else Path(args.out))
     run = load_finished_run(folder)
-    globe = Globe.from_run(folder, run, parse_origin(args.origin))
+    globe = Globe.from_run(folder, run, parse_origin_deg(args.origin))
     text = to_geojson(run, globe)
     try:
         with open_replacement(out) as file:
@@ -405,7 +400,7 @@ def _check_out(out: Path) -> Path:
     return out
 
 
-def parse_origin(text: str | None) -> tuple[float, float] | None:
+def parse_origin_deg(text: str | None) -> tuple[float, float] | None:
     """Return latitude and longitude, of --origin."""
     if text is None:
         return None
@@ -545,7 +540,7 @@ def _describe_sweep(folder: Path, _: bool) -> OutcomeLines:
     values = {
         "table": str(folder / RUNS),
         "runs": [_read_labelled_run(*failure) for failure in gathering.runs],
-        "adapted": read_adapted(folder)[0],
+        "adapted": read_adapted_rows(folder)[0],
         "tuned": tuned and tuned.model_dump(),
         "failures": [asdict(failure) for failure in read_failures(folder)],
     }

@@ -18,11 +18,11 @@ from scenarios.app.cli.options import (
     choose_engine,
     choose_out,
     collect_overrides,
-    count_jobs,
     emit,
     format_text_table,
     join_command_line,
     name_scenario,
+    read_jobs_at_once,
     read_resources,
     say,
     say_fitted,
@@ -95,10 +95,7 @@ def audit_from_options(args: argparse.Namespace) -> int:
         "learning.attacks": [],
         "learning.membership": None,
     }  # they change nothing that is sent
-    if args.canaries is not None:
-        canaries = {"learning.audit": {"canaries": args.canaries}}
-    else:
-        canaries = {}
+    canaries = {"learning.audit": {"canaries": args.canaries}} if args.canaries is not None else {}
     overrides = collect_overrides(args) | unseen | canaries
     name = name_scenario(args.scenario)
     scenario = Scenario.from_source(args.scenario, overrides)
@@ -114,10 +111,7 @@ def audit_from_options(args: argparse.Namespace) -> int:
         play_neighbours(study, played, args.ues, tell)
     write_run_page(played)
     worst = select_worst_audits(played.tables["audit"])
-    if "violated" in worst["verdict"]:
-        verdict = "violated"
-    else:
-        verdict = "nothing found"
+    verdict = "violated" if "violated" in worst["verdict"] else "nothing found"
     if args.json:
         emit(
             {
@@ -170,7 +164,7 @@ def play_sweep(
     from scenarios.app.run.executor import ON_PROCESSES
     from scenarios.app.run.sweep import Sweep
 
-    jobs = count_jobs(args)
+    jobs = read_jobs_at_once(args)
     resources = read_resources(args)
     with show_progress(args, name) as tell:
         sweep = Sweep(
@@ -205,7 +199,7 @@ def train_from_options(args: argparse.Namespace) -> None:
     overrides = collect_overrides(args)
     seeds = args.seeds or ([1, 2, 3, 4, 5] if args.gate else [0])
     engine = choose_engine(args)
-    jobs = count_jobs(args, usual=1)
+    jobs = read_jobs_at_once(args, usual=1)
     if args.on != "processes" and len(seeds) == 1:
         raise BadInput(f"--on {args.on}: plays trainings of several seeds; give them by --seed")
     if len(set(seeds)) < len(seeds):
@@ -228,12 +222,11 @@ def train_from_options(args: argparse.Namespace) -> None:
         play_sweep(args, name, scenario, out, engine)
         _print_gate(read_json(out / SUMMARY)["gate"], args.json)
         return
-    if list(seeds) == [0]:
-        of_seeds = {}
-    else:
-        of_seeds = {"seed": "+".join(map(str, seeds))}
+    of_seeds = {} if list(seeds) == [0] else {"seed": "+".join(map(str, seeds))}
     out = choose_out(args, "train", name, changes=overrides | of_seeds)
-    shared = read_resources(args).share_among(min(engine.count_local_jobs(jobs), len(seeds)))
+    shared = read_resources(args).split_memory_among(
+        min(engine.count_jobs_sharing_memory(jobs), len(seeds))
+    )
     with show_progress(args, name) as tell:
         train_agents(
             scenario.study, seeds, out, tell, args.cache, args.replace, engine, jobs, shared
@@ -292,7 +285,7 @@ def tune_from_options(args: argparse.Namespace) -> None:
     objectives = parse_goals(args.objectives, args.directions, args.constraints)
     scenario = Scenario.from_source(args.scenario, overrides)
     out = choose_out(args, f"{name}-tune", changes=overrides)
-    jobs = count_jobs(args)
+    jobs = read_jobs_at_once(args)
     with show_progress(args, name) as tell:
         sweep = Sweep(
             scenario,
@@ -301,7 +294,7 @@ def tune_from_options(args: argparse.Namespace) -> None:
             tell,
             args.replace,
             command=join_command_line(),
-            resources=read_resources(args).share_among(jobs),
+            resources=read_resources(args).split_memory_among(jobs),
         )
         search(Search(sweep, objectives, args.trials, args.verify))
     _report_results(args, out, name)
@@ -335,14 +328,8 @@ def import_policy_from_options(args: argparse.Namespace) -> None:
             f"{args.scenario}: has no `train:` section, so no policy is for it; see power/paper"
         )
     file = Path(args.file)
-    if args.normalisation is None:
-        statistics = None
-    else:
-        statistics = Path(args.normalisation)
-    if study.train.task.kind == "online":
-        kind = "shared"
-    else:
-        kind = "ddpg"
+    statistics = None if args.normalisation is None else Path(args.normalisation)
+    kind = "shared" if study.train.task.kind == "online" else "ddpg"
     if kind == "shared":
         save_shared(*import_ue_policy(study, file, statistics, args.passes), out)
     elif statistics is not None or args.passes != 1:
@@ -404,7 +391,7 @@ def check_claims_from_options(args: argparse.Namespace) -> None:
         CLAIMS,
         assign_folders,
         evaluate_claims,
-        keep_verdicts,
+        merge_kept_verdicts,
         write_verdicts,
     )
     from scenarios.app.claims.evaluate import play_claims as play_scenarios
@@ -412,14 +399,11 @@ def check_claims_from_options(args: argparse.Namespace) -> None:
     from scenarios.app.report.report import refuse_foreign_page, write_page
 
     engine = choose_engine(args)
-    jobs = count_jobs(args)
+    jobs = read_jobs_at_once(args)
     resources = read_resources(args)
     if args.page == "":
         raise BadInput("--page: give the name of a file, such as papers.md")
-    if args.page:
-        page = Path(args.page)
-    else:
-        page = None
+    page = Path(args.page) if args.page else None
     published = read_claims(Path(args.file) if args.file else find_bundled_claims())
     claims = select_claims(published.claims, args.paper)
     kept = None if args.file or args.out else find_bundled_verdicts()
@@ -435,15 +419,12 @@ def check_claims_from_options(args: argparse.Namespace) -> None:
             failures = play_scenarios(claims, places, jobs, tell, engine, resources, args.replace)
         judged = evaluate_claims(claims, places, failures)
         write_verdicts(Path(args.out) / CLAIMS, judged)
-    verdicts, old = keep_verdicts(kept, published.claims, judged, writes=args.out is not None)
+    verdicts, old = merge_kept_verdicts(kept, published.claims, judged, writes=args.out is not None)
     if page:
         write_page(page, build_papers_page(verdicts, published.unplayed))
     verdicts = [verdict for verdict in verdicts if verdict.claim in claims]
     if args.json:
-        if page is not None:
-            places_drawn = {"page": str(page)}
-        else:
-            places_drawn = {}
+        places_drawn = {"page": str(page)} if page is not None else {}
         emit(
             {
                 "event": "result",

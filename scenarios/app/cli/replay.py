@@ -1,7 +1,5 @@
 """The command `netsim replay`: train on a recorded trace and measure leakage."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from pathlib import Path
@@ -88,9 +86,9 @@ def replay_from_options(args: argparse.Namespace) -> None:
         )
     read_resources(args)
     choices = (
-        (fit_length, fit_width, fit_trace, drop_slow_attacks)
+        (override_round_and_tick, override_decorrelation, override_by_trace, override_slow_attacks)
         if args.scenario == REPLAY
-        else (fit_trace,)
+        else (override_by_trace,)
     )
     scenario = scenario.with_changes(collect_trace_overrides(args) | collect_overrides(args))
     for choose in choices:
@@ -199,7 +197,7 @@ def parse_seconds(text: str, option: str = "--round") -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def fit_length(scenario: Scenario) -> Fields:
+def override_round_and_tick(scenario: Scenario) -> Fields:
     """Return the round that `netsim inspect` suggests, of a trace that lasts less than two rounds
     of the scenario; and a tick that shows where UEs were within a trace of less than two days.
     """
@@ -217,7 +215,7 @@ def fit_length(scenario: Scenario) -> Fields:
     return changes
 
 
-def fit_width(scenario: Scenario) -> Fields:
+def override_decorrelation(scenario: Scenario) -> Fields:
     """Return a decorrelation distance whose fields of shadowing fit into memory, of a wide area
     without measured RSRP.
     """
@@ -235,18 +233,18 @@ def fit_width(scenario: Scenario) -> Fields:
     return {}
 
 
-def fit_trace(scenario: Scenario) -> Fields:
+def override_by_trace(scenario: Scenario) -> Fields:
     """Return what the trace decides, as overrides, where neither the scenario nor the user states
     it.
     """
     return (
-        limit_targets(scenario)
-        | fit_hold_out(scenario.study)
-        | estimate_public_levels(scenario.study)
+        override_max_targets(scenario)
+        | override_hold_out(scenario.study)
+        | override_public_rsrp(scenario.study)
     )
 
 
-def limit_targets(scenario: Scenario) -> Fields:
+def override_max_targets(scenario: Scenario) -> Fields:
     """Return a bound on the attacked targets of a trace with more, as an override; nothing where
     one is set.
 
@@ -264,18 +262,19 @@ def limit_targets(scenario: Scenario) -> Fields:
     return {} if few else {_TARGETS: MAX_TARGETS}
 
 
-def fit_hold_out(study: Study) -> Fields:
-    """Hold out single rows where a trace has too few days to hold out one of 1 / share."""
+def override_hold_out(study: Study) -> Fields:
+    """Return as an override that single rows are held out, where a trace has too few days to hold
+    out one of 1 / share.
+    """
     data = study.learned.data
     if not isinstance(data, Measured) or data.hold_out_by != "day":
         return {}
-    trace = _load_trace(study)
-    n_days = len(np.unique(trace.time_s // DAY_S))
+    n_days = len(np.unique(_load_trace(study).time_s // DAY_S))
     few = n_days * data.hold_out < 1
     return {"learning.data.hold_out_by": "sample"} if few else {}
 
 
-def estimate_public_levels(study: Study) -> Fields:
+def override_public_rsrp(study: Study) -> Fields:
     """Return the mean and standard deviation of RSRP that scale labels, in whole dB: of the rows of
     the trace, or of the strongest base station at places spread evenly over the area.
     """
@@ -300,7 +299,7 @@ def estimate_public_levels(study: Study) -> Fields:
     }
 
 
-def drop_slow_attacks(scenario: Scenario) -> Fields:
+def override_slow_attacks(scenario: Scenario) -> Fields:
     """Return the attacks of the scenario without those that follow UEs over the hours, of one user,
     in longer rounds or in an area with too many places, and without `dwell` in a trace of less than
     two days.
@@ -308,10 +307,7 @@ def drop_slow_attacks(scenario: Scenario) -> Fields:
     study = scenario.study
     trace = _load_trace(study)
     wide = np.prod(study.world.city.area(trace.area).side_m) > _MAX_TRACKED_M2
-    if wide or len(trace.users) == 1 or study.round_s > LONGEST_HOURLY_S:
-        idle = ["tracker"]
-    else:
-        idle = []
+    idle = ["tracker"] if wide or len(trace.users) == 1 or study.round_s > LONGEST_HOURLY_S else []
     if idle or np.ptp(trace.time_s) < 2 * DAY_S:
         idle += ["dwell"]
     if "learning.attacks" in scenario.overrides or not idle:

@@ -2,8 +2,6 @@
 being imported.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -32,8 +32,8 @@ from scenarios.app.report.plot import (
 from scenarios.app.results.read import Run, Table, select_rows
 from scenarios.app.results.statistics import (
     carry_forward,
-    compute_track_quantile,
-    compute_track_quartiles,
+    compute_quantile_over_tracks,
+    compute_quartiles_over_tracks,
 )
 from scenarios.app.results.summary import find_ues_with_home
 from scenarios.app.results.summary_keys import NAME
@@ -101,7 +101,7 @@ def draw_median(
     look: CurveStyle, x: Places, grid: FloatArray, unit: str = "m", **changes: object
 ) -> list[Figure]:
     """Draw the median and quartiles over tracks, or nothing where no median is known."""
-    values = compute_track_quartiles(grid)
+    values = compute_quartiles_over_tracks(grid)
     if np.isfinite(values[1]).any():
         return draw_median_spread(look, x, values, (~np.isnan(grid)).sum(axis=1), unit, **changes)
     return []
@@ -267,7 +267,7 @@ def make_leakage_law(name: str) -> Law:
     return make_column_law("leakage", name, "attack", lasts=True)
 
 
-def compute_ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
+def compute_ratio_column(part: FloatArray, whole: FloatArray) -> FloatArray:
     """Compute one column (n, 1) of quotients; NaN where the whole (n,) is none."""
     ratio = np.full(len(whole), nan)
     np.divide(part, whole, out=ratio, where=whole > 0)
@@ -289,12 +289,12 @@ def make_mean_law(law_of_tracks: Law) -> Law:
 
     def average(grid: FloatArray) -> FloatArray:
         is_known = np.isfinite(grid)
-        return compute_ratio(np.where(is_known, grid, 0.0).sum(axis=1), is_known.sum(axis=1))
+        return compute_ratio_column(np.where(is_known, grid, 0.0).sum(axis=1), is_known.sum(axis=1))
 
     return _change_values(law_of_tracks, average)
 
 
-def make_positive_law(law_of_tracks: Law) -> Law:
+def make_law_hiding_zeros(law_of_tracks: Law) -> Law:
     """Make the law of values that are drawn where some are above zero.
 
     An ideal uplink takes no time and no energy.
@@ -396,7 +396,9 @@ def _sum_wasted_energy(run: Run, _: str) -> Series:
 
 def make_maximum_law(law_of_tracks: Law) -> Law:
     """Make the law of the largest value of all tracks."""
-    return _change_values(law_of_tracks, lambda grid: compute_track_quantile(grid, 1.0)[:, None])
+    return _change_values(
+        law_of_tracks, lambda grid: compute_quantile_over_tracks(grid, 1.0)[:, None]
+    )
 
 
 # -- quantities that pages of runs and of comparisons share
@@ -446,7 +448,7 @@ ERROR = Quantity(
     log=True,
 )
 DIVERGED = Quantity(
-    "Estimates that diverged", "%", make_positive_law(make_mean_law(_measure_diverged))
+    "Estimates that diverged", "%", make_law_hiding_zeros(make_mean_law(_measure_diverged))
 )
 SW1 = Quantity(
     "SW1 of all estimates so far",
@@ -514,17 +516,17 @@ SINR = Quantity("Uplink SINR", "dB", make_column_law("links", "sinr_db"))
 LATENCY = Quantity(
     "Latency from request to last bit",
     "s",
-    make_positive_law(make_column_law("links", "latency_s")),
+    make_law_hiding_zeros(make_column_law("links", "latency_s")),
     log=True,
 )
 ENERGY = Quantity(
     "Energy of the round",
     "J",
-    make_positive_law(make_column_law("rounds", "energy_j")),
+    make_law_hiding_zeros(make_column_law("rounds", "energy_j")),
     (
         Baseline(
             "spent on updates that were not decoded",
-            make_positive_law(_sum_wasted_energy),
+            make_law_hiding_zeros(_sum_wasted_energy),
             "dash",
             is_per_curve=True,
         ),

@@ -2,8 +2,6 @@
 differs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -72,7 +70,11 @@ from scenarios.app.results.outcome import (
 )
 from scenarios.app.results.read import Manifest, Run, load_finished_run
 from scenarios.app.results.shown import group_by_label
-from scenarios.app.results.statistics import compute_track_quantile, format_figure, format_mean
+from scenarios.app.results.statistics import (
+    compute_quantile_over_tracks,
+    format_figure,
+    format_mean,
+)
 from scenarios.app.results.table import (
     ByLabel,
     Line,
@@ -139,7 +141,10 @@ def build_member(label: str, run: Run) -> Member:
         laws = [quantity.law, *(baseline.law for baseline in quantity.baselines)]
         for name, law in product(names, laws):
             number, values = law(run, name)
-            trends[name, law] = run.find_merge_times_s(number), compute_track_quantile(values, 0.5)
+            trends[name, law] = (
+                run.find_merge_times_s(number),
+                compute_quantile_over_tracks(values, 0.5),
+            )
     return Member(label, run.summary, run.study, run.attacks, run.hit_radius_m, trends)
 
 

@@ -35,8 +35,8 @@ GENERATOR = '<meta name="generator" content="netsim">'
 class Chapter:
     """A heading that the contents of the page list, and what stands under it: blocks and figures.
 
-    data : id -> text of `pack_arrays`, for scripts of the page. Without anything under it a chapter
-    is left out.
+    data : id -> text of `pack_to_base64`, for scripts of the page. Without anything under it a
+    chapter is left out.
     """
 
     key: str
@@ -200,7 +200,7 @@ TEMPLATES.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False
 ALIGNED = 8  # bytes, as the browser's typed arrays want it
 
 
-def pack_arrays(meta: Record, arrays: Mapping[str, np.ndarray]) -> str:
+def pack_to_base64(meta: Record, arrays: Mapping[str, np.ndarray]) -> str:
     """Pack a header of JSON, then the arrays, flat and little-endian: `netsim.unpacked(id)` in the
     page gives both back.
 

@@ -11,7 +11,7 @@ import numpy as np
 from netsim.columns import no_ints, no_places
 from netsim.errors import format_count
 from netsim.units import BoolArray, FloatArray, IntArray
-from scenarios.app.report.plot import Chapter, assign_styles, pack_arrays, render_template
+from scenarios.app.report.plot import Chapter, assign_styles, pack_to_base64, render_template
 from scenarios.app.results.folder import Tables
 from scenarios.app.results.read import Run, Table, select_rows, stack_places_m
 from scenarios.app.results.statistics import format_figure, format_span
@@ -160,7 +160,7 @@ def build_replay_chapter(run: Run) -> Chapter:
             name: run.summary.get(f"utility.{name}") for name in ("rmse_db", "constant_rmse_db")
         },
     }
-    return Chapter("map", "Map", [stage], {"replay-data": pack_arrays(meta, arrays)})
+    return Chapter("map", "Map", [stage], {"replay-data": pack_to_base64(meta, arrays)})
 
 
 def collect_replay_tables(run: Run) -> tuple[Tables, list[str]]:

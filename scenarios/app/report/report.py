@@ -4,8 +4,6 @@ Simulates nothing, imports no learning library, and reads no clock: the same fol
 bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

@@ -28,10 +28,10 @@ from scenarios.app.report.charts import (
     Series,
     Styles,
     TimeGrid,
-    compute_ratio,
+    compute_ratio_column,
     make_column_law,
+    make_law_hiding_zeros,
     make_maximum_law,
-    make_positive_law,
 )
 from scenarios.app.report.plot import (
     DARK,
@@ -70,12 +70,12 @@ from scenarios.app.results.read import (
     accumulate_known_hours,
     get_section,
     list_tracking_attacks,
-    select_kind,
+    select_known_values,
     select_rows,
     select_tracking,
 )
 from scenarios.app.results.shown import list_protections, select_worst_accounts, select_worst_audits
-from scenarios.app.results.statistics import compute_track_quantile, format_figure
+from scenarios.app.results.statistics import compute_quantile_over_tracks, format_figure
 from scenarios.app.results.summary import has_arrived, measure_durations_s
 
 _ACCOUNTS = "Privacy accounts of the UE that spent most"
@@ -311,7 +311,7 @@ def build_tracking_chart(run: Run, attack: str, k: int = 0) -> Chart:
         def law(run: Run, kind: str) -> Series:
             if kind not in kinds:
                 return np.zeros(0), np.zeros((0, 1))
-            table, values = select_kind(rows, kind, column)
+            table, values = select_known_values(rows, kind, column)
             grid = TimeGrid.from_rows(table)
             return grid.round, factor * grid.lay_out(np.maximum(values, smallest))
 
@@ -353,7 +353,7 @@ def make_running_mean_law(law_of_rows: Law, weight: Law | None = None) -> Law:
         number, values = law_of_rows(run, name)
         weights = np.where(np.isfinite(values), weight(run, name)[1] if weight else 1.0, 0.0)
         held = np.cumsum((np.nan_to_num(values) * weights).sum(axis=1))
-        return number, compute_ratio(held, np.cumsum(weights.sum(axis=1)))
+        return number, compute_ratio_column(held, np.cumsum(weights.sum(axis=1)))
 
     return law
 
@@ -505,7 +505,7 @@ def _make_staleness_law(statistic: Callable[[FloatArray], FloatArray]) -> Law:
         values = np.array([statistic(staleness) for staleness in merges])
         return number, values.reshape(-1, 1)
 
-    return make_positive_law(law)
+    return make_law_hiding_zeros(law)
 
 
 STALENESS = Chart(
@@ -622,7 +622,7 @@ def draw_distributions(shown: Sequence[tuple[CurveStyle, Sequence[Curves]]]) -> 
         for look, runs in shown:
             quantiles = np.array([run[name] for run in runs if len(run[name])])
             if np.isfinite(quantiles).any():
-                x = to_json_numbers(factor * compute_track_quantile(quantiles.T, 0.5))
+                x = to_json_numbers(factor * compute_quantile_over_tracks(quantiles.T, 0.5))
                 percent = np.linspace(0.0, 100.0, quantiles.shape[1])
                 hover = f"%{{y:.0f}} % up to %{{x:.3~r}} {unit}"
                 traces.append(draw_curve(look, x, percent, mode="lines", hovertemplate=hover))

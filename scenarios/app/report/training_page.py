@@ -30,14 +30,14 @@ from scenarios.app.report.plot import (
 )
 from scenarios.app.results.folder import Failed, format_failures, read_failures
 from scenarios.app.results.outcome import Cell, Cells, Mark, Outcome, OutcomeTable
-from scenarios.app.results.statistics import compute_half_width, format_figure, format_mean
+from scenarios.app.results.statistics import compute_ci95_half_width, format_figure, format_mean
 from scenarios.app.results.trainings import (
     METRICS,
     FinishedTraining,
-    average_by_policy,
-    estimate_improvement,
-    pair_costs,
+    average_over_cases,
+    estimate_win_probability,
     read_trainings,
+    stack_costs,
 )
 from scenarios.app.study.notice import notice
 
@@ -71,7 +71,7 @@ class Seeds:
     @cached_property
     def costs(self) -> dict[str, FloatArray]:
         """Policy -> its mean cost in each training."""
-        return {name: figures["cost"] for name, figures in average_by_policy(self.trained).items()}
+        return {name: figures["cost"] for name, figures in average_over_cases(self.trained).items()}
 
     @property
     def over(self) -> str:
@@ -161,7 +161,7 @@ def answer_training(seeds: Seeds) -> list[tuple[str, str]]:
     """Answer how good a policy for a whole training is: what is asked, and a sentence."""
     if OPTIMUM not in seeds.costs or explain_untrained(seeds.trained):
         return []  # a figure would be of the beginning
-    costs, optima = pair_costs(seeds.trained, seeds.first.agent, OPTIMUM)
+    costs, optima = stack_costs(seeds.trained, seeds.first.agent, OPTIMUM)
     gap = (100 * (costs / optima - 1)).mean(axis=1)
     text = f"{format_mean(gap)} % above the best known optimum (max {format_figure(gap.max())})"
     return [("How good it is", f"The policy is {text}{seeds.over}.")]
@@ -185,17 +185,17 @@ def compare_with_rule(seeds: Seeds) -> tuple[list[str], Cells]:
     gaps = {}
     for name in searches:
         if name in costs:
-            policy, rule = pair_costs(seeds.trained, name, best)
+            policy, rule = stack_costs(seeds.trained, name, best)
             gaps[name] = (policy - rule).mean(axis=0)
     left = gaps[ORACLE]
     # not so for NaN, of one world
-    is_closed = left.mean() < -max(compute_half_width(left), _TINY * scale)
+    is_closed = left.mean() < -max(compute_ci95_half_width(left), _TINY * scale)
     rows: Cells = []
     for name, gap in gaps.items():
         percent = format_figure(100 * gap.mean() / scale) if scale else "–"
         verdict = "not distinguishable"
         share = ""
-        if abs(gap.mean()) > compute_half_width(gap):
+        if abs(gap.mean()) > compute_ci95_half_width(gap):
             verdict = "worse" if gap.mean() > 0 else "better"
             if is_closed:
                 closed = 100 * (costs[best] - costs[name])
@@ -213,7 +213,7 @@ def tabulate_policies(seeds: Seeds) -> tuple[list[str], Cells]:
 
     Mean cost, the agent beside it, the time of a decision, other figures.
     """
-    means = average_by_policy(seeds.trained)
+    means = average_over_cases(seeds.trained)
     columns = [f for f in METRICS[1:] if any(np.isfinite(m[f]).any() for m in means.values())]
     decision_ms = [training.manifest.decision_ms for training in seeds.trained]
     is_timed = any(decision_ms)
@@ -241,11 +241,11 @@ def _compare_with_agent(seeds: Seeds, name: str) -> list[Cell]:
 
     And in how many pairs it is lower.
     """
-    if not seeds.first.is_online or name == seeds.first.agent:
+    if not seeds.first.sets_power_per_round or name == seeds.first.agent:
         return ["", ""]
-    costs, other_costs = pair_costs(seeds.trained, seeds.first.agent, name)
+    costs, other_costs = stack_costs(seeds.trained, seeds.first.agent, name)
     gaps = costs - other_costs
-    probability, low, high = estimate_improvement(costs, other_costs)
+    probability, low, high = estimate_win_probability(costs, other_costs)
     n_lower = (gaps < 0).sum()
     chance = f"{probability:.2f}"
     if gaps.size > 1:
@@ -270,7 +270,7 @@ def _draw_curve(seeds: Seeds) -> Panel:
         name = "median over seeds"
         caption = "The line is the median over seeds, the band their quartiles. " + caption
     lines = draw_median(CurveStyle(name, PALETTE[0]), step.tolist(), scores.to_numpy(), "")
-    if seeds.first.is_online:
+    if seeds.first.sets_power_per_round:
         caption += (
             "cost of an episode (minus its rewards) of the policy without exploration, in "
             "the evaluation worlds."

@@ -37,7 +37,11 @@ from scenarios.app.results.read import (
     select_rows,
     stack_places_m,
 )
-from scenarios.app.results.statistics import compute_finite_mean, compute_half_width, number_rows
+from scenarios.app.results.statistics import (
+    compute_ci95_half_width,
+    compute_finite_mean,
+    encode_row_keys,
+)
 from scenarios.app.study import Record
 
 PLACES = ("home", "work", "both")
@@ -75,8 +79,8 @@ def average_area_distance_m(updates: Table, leakage: Table, learner: object, are
     if isinstance(learner, Density) and len(leakage["ue"]):
         x, y = _spread_grid(learner, area)
         is_heard = leakage["heard"] == 1
-        heard = number_rows(select_rows(leakage, is_heard))
-        updates = select_rows(updates, np.isin(number_rows(updates), heard))
+        heard = encode_row_keys(select_rows(leakage, is_heard))
+        updates = select_rows(updates, np.isin(encode_row_keys(updates), heard))
     centroid_m = stack_places_m(updates)[np.isfinite(updates["x_m"])]
     n_max = 2000 if len(x) * len(y) else 0
     centroid_m = centroid_m[_pick_even_indices(len(centroid_m), n_max)]
@@ -102,7 +106,7 @@ def _pick_even_indices(n: int, n_max: int) -> np.ndarray:
     return np.linspace(0, n - 1, min(n, n_max)).astype(int)
 
 
-def select_guesses(leakage: Table, labels: Sequence[str]) -> Table:
+def select_last_guess_rows(leakage: Table, labels: Sequence[str]) -> Table:
     """Select what random guesses and the true centroids reach, after the last round of the first
     attack with estimates.
     """
@@ -120,7 +124,7 @@ def collect_attack_rows(rows: Table, centre_m: dict[int, float]) -> Tables:
     heard = select_rows(rows, rows["heard"] == 1)
     for error in ("error_m", "selected_error_m"):
         heard[error] = np.where(heard["diverged"] == 1, inf, heard[error])
-    distance_m = np.array([centre_m[row] for row in number_rows(heard).tolist()])
+    distance_m = np.array([centre_m[row] for row in encode_row_keys(heard).tolist()])
     difference = heard["error_m"] - distance_m
     # an estimate that diverged counts as the map's centre
     difference = np.where(np.isinf(heard["error_m"]), 0.0, difference)
@@ -145,19 +149,21 @@ def _average_differences(rows: Table, difference: FloatArray) -> Table:
     _, unit_of_row = np.unique(unit, return_inverse=True)
     differences = np.bincount(unit_of_row, weights=difference[is_known]) / np.bincount(unit_of_row)
     mean = compute_finite_mean(differences)
-    half = compute_half_width(differences)
+    half = compute_ci95_half_width(differences)
     return build_row(mean=mean, low=mean - half, high=mean + half)
 
 
-def find_ever_named(rows: Table, homes: np.ndarray, hit_radius_m: float) -> Table:
-    """Whether an attack ever named a place near the home of each attacked UE that has one."""
+def flag_homes_ever_named(rows: Table, homes: np.ndarray, hit_radius_m: float) -> Table:
+    """Flag in column `named` whether an attack ever named a place near the home of each attacked UE
+    that has one.
+    """
     rows = select_rows(rows, np.isin(rows["ue"], homes))
     _, ue = np.unique(rows["ue"], return_inverse=True)
     return {"named": np.bincount(ue, weights=rows["home_named_m"] <= hit_radius_m) > 0}
 
 
-def select_efforts(estimates: Table) -> Table:
-    """Select estimates of a centroid or answer, and whether each failed."""
+def flag_failed_estimates(estimates: Table) -> Table:
+    """Select estimates of a centroid or answer; column `failed` flags those that failed."""
     rows = select_rows(estimates, np.isin(estimates["quantity"], ("centroid", "answer")))
     return rows | {"failed": rows["status"] != "ok"}
 
@@ -224,7 +230,7 @@ def collect_named_rows(
         is_spoken = np.isin(truth.ue, named["ue"][is_answer])
         hits[place]["spoken"] = is_spoken[has_place[k]]
     ues = truth.ue[has_place[0]]
-    hits["home"]["day"] = _find_named_day(rows, ues, truth.hit_radius_m, requested_s)
+    hits["home"]["day"] = _find_lasting_naming_day(rows, ues, truth.hit_radius_m, requested_s)
     return hits
 
 
@@ -284,7 +290,7 @@ def _score_named(truth: Truth, named: Table, attacked: FloatArray) -> tuple[Bool
     return own_hits, other_hits / n_others
 
 
-def _find_named_day(
+def _find_lasting_naming_day(
     rows: Table, ues: FloatArray, hit_radius_m: float, requested_s: dict[int, float]
 ) -> FloatArray:
     """Find the day (n,), from 1, from which on the home of each UE stays named until the end.

@@ -1,7 +1,5 @@
 """A run folder: where it lies, who may write it, what may be replaced, and its tables read back."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import fcntl
@@ -189,7 +187,7 @@ def lock_folder(
             os.close(fd)  # and with it the lock goes
 
 
-def check_files(folder: Path, ours: Callable[[str], bool]) -> None:
+def refuse_irregular_files(folder: Path, ours: Callable[[str], bool]) -> None:
     """Refuse a folder in which one of our names is a link, a folder or a device; nothing is written
     through it.
     """
@@ -244,7 +242,7 @@ def remove_run(folder: Path) -> None:
         folder.parent.rmdir()
 
 
-def is_ours(folder: Path, kind: Mark) -> bool:
+def has_our_marker(folder: Path, kind: Mark) -> bool:
     """Whether a folder is ours, `kind` its marker says; False: it is empty.
 
     Raises BadInput for a folder that holds something else.

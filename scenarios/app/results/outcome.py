@@ -1,7 +1,5 @@
 """What a folder says, made once: terminal, page head and JSON only lay it out."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,10 +18,10 @@ from scenarios.app.results.shown import (
     LinesByLabel,
     answer_comparison,
     build_headline,
-    compare_labels,
+    build_lines_by_label,
     describe_played,
     group_by_label,
-    read_adapted,
+    read_adapted_rows,
 )
 from scenarios.app.results.statistics import format_figure
 from scenarios.app.results.table import (
@@ -204,13 +202,13 @@ def build_comparison_outcome(
 
     place : the folder of the page, in which sweep.json lies if there is one.
     """
-    lines_by_label = compare_labels(group_by_label(runs.summaries))
+    lines_by_label = build_lines_by_label(group_by_label(runs.summaries))
     scope = (
         f"{format_count(len(runs.runs), 'run')} of {format_count(len(lines_by_label), 'variant')}"
     )
     notices = [notice("runs-compared", text=text) for text in runs.remarks]
     notices += warn_of_useless_models(lines_by_label)
-    rows, note = read_adapted(place)
+    rows, note = read_adapted_rows(place)
     cells: Cells = [[*attacker.values()] for attacker in rows]
     tables = [
         build_variants_table(lines_by_label, runs.runs, place),

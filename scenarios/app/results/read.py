@@ -312,7 +312,9 @@ def select_tracking(run: Run, attack: str) -> Tables:
     }
 
 
-def select_kind(rows: Mapping[str, Table], kind: str, column: str) -> tuple[Table, FloatArray]:
+def select_known_values(
+    rows: Mapping[str, Table], kind: str, column: str
+) -> tuple[Table, FloatArray]:
     """Select rows that know a quantity (`error_m`, `near`, `expected_distance_m`) of one of KINDS,
     and their values.
     """
@@ -329,7 +331,7 @@ def accumulate_known_hours(
 
     Mean over all UEs with a row; a row stands for the window of its round.
     """
-    table, near = select_kind(rows, kind, "near")
+    table, near = select_known_values(rows, kind, "near")
     number, index = np.unique(table["round"], return_inverse=True)
     n_ue = len(np.unique(np.concatenate([table["ue"] for table in rows.values()])))
     hours = np.bincount(index, near == 1, minlength=len(number)) * run.manifest.round_s / 3600.0

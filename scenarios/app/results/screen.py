@@ -1,7 +1,5 @@
 """An outcome on a terminal: answers, what they stand on, notices, tables, facts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,8 +10,8 @@ from scenarios.app.results.read import Run
 from scenarios.app.results.shown import (
     COLUMNS,
     describe_accounts,
+    draw_figures_table,
     draw_text_table,
-    list_figures,
     wrap_lines,
 )
 from scenarios.app.results.table import INCONCLUSIVE, NO_GUARANTEE
@@ -65,7 +63,7 @@ def lay_out_run(run: Run, page: str, verbose: bool = False) -> list[str]:
     if not verbose:
         return lay_out_screen(outcome, ends)
     card = wrap_lines(format_card(run.manifest.channel_card))
-    return lay_out_screen(outcome, ends, [*card, *list_figures(run.summary)])
+    return lay_out_screen(outcome, ends, [*card, *draw_figures_table(run.summary)])
 
 
 def lay_out_table(table: OutcomeTable) -> list[str]:

@@ -275,7 +275,7 @@ def describe_accounts(account: Table) -> list[str]:
     return texts
 
 
-def list_figures(summary: Summary) -> list[str]:
+def draw_figures_table(summary: Summary) -> list[str]:
     """Draw a row for each key of a summary: value and unit."""
     rows = []
     for key, value in summary.items():
@@ -327,7 +327,7 @@ def group_by_label(runs: Iterable[tuple[str, Summary]]) -> dict[str, list[Summar
     return labels
 
 
-def compare_labels(labels: ByLabel) -> dict[str, list[Line]]:
+def build_lines_by_label(labels: ByLabel) -> dict[str, list[Line]]:
     """Build the lines of each label.
 
     A line at chance, with a useful model, is prevented where another label is found.
@@ -452,7 +452,7 @@ HEAD = ("variant", "attack", "settings", "goal", "adapted", "second", "as writte
 the best as written"""
 
 
-def read_adapted(folder: Path) -> tuple[list[Row], str]:
+def read_adapted_rows(folder: Path) -> tuple[list[Row], str]:
     """Read the row of each variant of a sweep by `HEAD`, and how to read them.
 
     Nothing where no attacker was tuned.

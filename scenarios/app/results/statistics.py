@@ -18,7 +18,7 @@ def carry_forward(grid: FloatArray) -> FloatArray:
     return np.where(last < 0, nan, np.take_along_axis(grid, np.maximum(last, 0), axis=0))
 
 
-def compute_track_quantile(grid: FloatArray, q: float) -> FloatArray:
+def compute_quantile_over_tracks(grid: FloatArray, q: float) -> FloatArray:
     """Compute the quantile over tracks (n_time,): NaN is left out, infinities take part."""
     if not grid.size:
         return np.full(len(grid), nan)
@@ -33,12 +33,12 @@ def compute_track_quantile(grid: FloatArray, q: float) -> FloatArray:
     return np.where(share == 0, low, between)
 
 
-def compute_track_quartiles(grid: FloatArray) -> Interval:
+def compute_quartiles_over_tracks(grid: FloatArray) -> Interval:
     """Compute lower quartile, median, upper quartile over tracks."""
     return (
-        compute_track_quantile(grid, 0.25),
-        compute_track_quantile(grid, 0.5),
-        compute_track_quantile(grid, 0.75),
+        compute_quantile_over_tracks(grid, 0.25),
+        compute_quantile_over_tracks(grid, 0.5),
+        compute_quantile_over_tracks(grid, 0.75),
     )
 
 
@@ -47,7 +47,7 @@ def compute_quartiles(values: Iterable[float | None]) -> Quartiles:
     NaN are left out.
     """
     grid = np.array([[nan if v is None else float(v) for v in values]])
-    low, median, high = (float(bound[0]) for bound in compute_track_quartiles(grid))
+    low, median, high = (float(bound[0]) for bound in compute_quartiles_over_tracks(grid))
     return low, median, high
 
 
@@ -57,7 +57,7 @@ Quartiles = tuple[float, float, float]
 """Lower quartile, median, upper quartile."""
 
 
-def compute_half_width(values: FloatArray | list[float]) -> float:
+def compute_ci95_half_width(values: FloatArray | list[float]) -> float:
     """Compute half of the 95 % interval of a mean, by Student's t; NaN for one value."""
     from scipy.stats import t
 
@@ -73,10 +73,10 @@ def format_mean(values: FloatArray) -> str:
     same = len(values) < 2 or not np.isfinite(values).all() or not np.ptp(values)
     if same:
         return mean
-    return f"{mean} ± {format_figure(compute_half_width(values))}"
+    return f"{mean} ± {format_figure(compute_ci95_half_width(values))}"
 
 
-def compute_wilson_interval(hits: int, n: int) -> tuple[float, float, float]:
+def compute_percent_and_wilson_interval(hits: int, n: int) -> tuple[float, float, float]:
     """Compute percent of `hits` in `n`, with Wilson's 95 % interval; NaN of none."""
     from scipy.stats import binomtest
 
@@ -102,8 +102,8 @@ def format_figure(value: float, unit: str = "") -> str:
     return f"{value:.3g}"
 
 
-def number_rows(table: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Number rows: round, UE and model of each as one number."""
+def encode_row_keys(table: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Encode round, UE and model of each row as one number (n,)."""
     round_, ue, model = (table[name].astype(int) for name in ("round", "ue", "model"))
     # whole numbers below 2^63: a million rounds, 2^31 UEs and 4,096 models; as floats they would be
     # rounded
@@ -114,7 +114,7 @@ def compute_quantile(values: np.ndarray, q: float) -> float:
     """Compute the quantile of values (n,), NaN among them counted as infinite; NaN (null in JSON)
     where it is infinite.
     """
-    value = compute_track_quantile(np.where(np.isnan(values), inf, values)[None], q)[0]
+    value = compute_quantile_over_tracks(np.where(np.isnan(values), inf, values)[None], q)[0]
     if np.isfinite(value):
         return float(value)
     return nan

@@ -5,8 +5,6 @@ Tables become rows by name; every measure is taken from the rows that it names, 
 of a part by name.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from math import inf, nan
@@ -26,15 +24,15 @@ from scenarios.app.results.attacks import (
     collect_chance_rows,
     collect_claim_aucs,
     collect_named_rows,
-    find_ever_named,
+    flag_failed_estimates,
+    flag_homes_ever_named,
     measure_stated_reliability,
-    select_efforts,
-    select_guesses,
+    select_last_guess_rows,
     select_tracking_rows,
 )
 from scenarios.app.results.folder import PLAN, POINTS, Tables, read_json
 from scenarios.app.results.read import Run, Table, build_row, iterate_cells, select_rows
-from scenarios.app.results.statistics import number_rows
+from scenarios.app.results.statistics import encode_row_keys
 from scenarios.app.results.summary_keys import check_declared, compute_measures
 from scenarios.app.results.table import USEFUL_RANKS
 from scenarios.app.study import Fields
@@ -235,14 +233,14 @@ def _collect_attacks(run: Run, study: Study) -> Iterator[Part]:
         yield "", {"centre": {"centre_m": centre_m}, "area": row, **lists.pop("", {})}
         if labels:
             density = points["ue"], points["position_m"], settings.peak_width_m
-            rows = {"guesses": select_guesses(leakage, labels)}
+            rows = {"guesses": select_last_guess_rows(leakage, labels)}
             rows |= collect_chance_rows(truth, area, *density)
             chance = collect_chance_rows(densest, area, *density)
             if chance:
                 rows["densest by chance"] = chance["home by chance"]
             yield "", rows
     requested_s = dict(iterate_cells(tables["rounds"], "round", "requested_s"))
-    centre_of = dict(zip(number_rows(updates).tolist(), centre_m.tolist(), strict=True))
+    centre_of = dict(zip(encode_row_keys(updates).tolist(), centre_m.tolist(), strict=True))
     homes = find_ues_with_home(ues)
     for label in labels:
         attack, effort, named, tracked, linked, identities = (
@@ -258,7 +256,7 @@ def _collect_attacks(run: Run, study: Study) -> Iterator[Part]:
         )
         attacked = np.unique(tables["leakage"]["ue"][tables["leakage"]["attack"] == label])
         rows = collect_attack_rows(attack, centre_of)
-        rows["home ever"] = find_ever_named(attack, homes, near_m)
+        rows["home ever"] = flag_homes_ever_named(attack, homes, near_m)
         rows |= collect_claim_aucs(effort, tables["links"], near_m)
         rows |= collect_named_rows(attack, named, truth, attacked, requested_s)
         dense = collect_named_rows(attack, named, densest, attacked, requested_s)
@@ -272,7 +270,7 @@ def _collect_attacks(run: Run, study: Study) -> Iterator[Part]:
             if len(table["round"]):
                 rows[name] = table
         rows |= lists.get(label, {})
-        rows["efforts"] = select_efforts(effort)
+        rows["efforts"] = flag_failed_estimates(effort)
         yield label, rows
 
 
@@ -380,7 +378,7 @@ def measure_durations_s(uploads: Table) -> dict[str, FloatArray]:
     return durations_s
 
 
-def compute_vain_share(uploads: Table) -> float:
+def compute_wasted_bit_share(uploads: Table) -> float:
     """Compute the share of all bits sent that were in vain; NaN of none.
 
     Those of tries that failed, or of uploads that did not arrive.
@@ -399,7 +397,7 @@ def collect_upload_rows(uploads: Table) -> Tables:
         return {}
     is_received = has_arrived(uploads)
     whole_s = measure_durations_s(select_rows(uploads, is_received))["whole"]
-    row = build_row(in_vain=compute_vain_share(uploads))
+    row = build_row(in_vain=compute_wasted_bit_share(uploads))
     return {"uploads": uploads | {"arrived": is_received, "whole": whole_s} | row}
 
 

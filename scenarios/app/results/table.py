@@ -23,8 +23,6 @@ prevented     at chance, with a useful model, where another variant of the compa
 no meaningful guarantee   epsilon above 20; of moved locations within the hit radius
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite, isinf, isnan, nan
@@ -33,8 +31,8 @@ import numpy as np
 
 from scenarios.app.results.statistics import (
     MEANINGFUL,
-    compute_half_width,
-    compute_wilson_interval,
+    compute_ci95_half_width,
+    compute_percent_and_wilson_interval,
     format_figure,
 )
 from scenarios.app.results.summary_keys import KEYS, NAME, Measure, Rule, read_value
@@ -105,7 +103,7 @@ def judge_share(hits: int, n: int, chances: Sequence[float]) -> str:
 
     if hits and binom.sf(hits - 1, n, max(known_chances) / 100.0) <= MOST_BY_CHANCE:
         return FOUND
-    return judge_interval(-inf, compute_wilson_interval(hits, n)[2], max(known_chances))
+    return judge_interval(-inf, compute_percent_and_wilson_interval(hits, n)[2], max(known_chances))
 
 
 def judge_distance(low: float, high: float, baseline: float) -> str:
@@ -370,7 +368,7 @@ def _build_line(measure: Measure, name: str, runs: Runs) -> Line:
     if measure.rule == "share":
         return _add_share(line, runs, measure.count.replace(NAME, name))
     if measure.rule == "area":
-        return _add_area(line, runs)
+        return _add_auc_interval(line, runs)
     if measure.rule in _ENDS:
         stem, _, _ = key.rpartition(".")
         low, high = (scale * average_over_runs(runs, stem + end) for end in _ENDS[measure.rule])
@@ -398,11 +396,11 @@ def _add_share(line: Line, runs: Runs, count: str) -> Line:
         n = max(n for _, n in shares)
         hits = int(hits / len(shares) + 0.5)  # half of the seeds are enough
     verdict = judge_share(hits, n, [value for _, value in line.baseline_values])
-    _, low, high = compute_wilson_interval(hits, n)
+    _, low, high = compute_percent_and_wilson_interval(hits, n)
     return replace(line, hits=hits, n=n, low=low, high=high, verdict=verdict)
 
 
-def _add_area(line: Line, runs: Runs) -> Line:
+def _add_auc_interval(line: Line, runs: Runs) -> Line:
     """Add the interval of an AUC, and its verdict.
 
     Its chance is 0.5, or the AUC before training where that is known.
@@ -449,11 +447,11 @@ def _judge_line(rule: Rule | None, line: Line, runs: Runs) -> str:
     if rule == "sw1" and len(values) == 3:
         return judge_sw1(line.value, *values)
     if rule == "list":
-        return _judge_list(line, runs, baselines.get("random", 0.0))
+        return _judge_precision_gap(line, runs, baselines.get("random", 0.0))
     return ""
 
 
-def _judge_list(line: Line, runs: Runs, uniform: float) -> str:
+def _judge_precision_gap(line: Line, runs: Runs, uniform: float) -> str:
     """Judge paired by seed: precision for those who take part less that for others, with Student's
     95 % interval.
 
@@ -464,7 +462,7 @@ def _judge_list(line: Line, runs: Runs, uniform: float) -> str:
     if not len(less) or uniform > _MOST_UNIFORM:
         return INCONCLUSIVE
     mean_less = float(less.mean())
-    half = compute_half_width(less)
+    half = compute_ci95_half_width(less)
     return judge_interval(mean_less - half, mean_less + half, 0.0)
 
 

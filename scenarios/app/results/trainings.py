@@ -27,7 +27,7 @@ from scenarios.app.results.folder import (
     refuse_mixed_versions,
 )
 from scenarios.app.results.read import parse_model
-from scenarios.app.results.statistics import compute_wilson_interval
+from scenarios.app.results.statistics import compute_percent_and_wilson_interval
 from scenarios.app.study import Fields
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ class FinishedTraining:
         return self.manifest.agent
 
     @property
-    def is_online(self) -> bool:
-        """Whether powers are of rounds."""
+    def sets_power_per_round(self) -> bool:
+        """Whether the task sets the powers of each round, not of a whole training."""
         return self.manifest.task == "online"
 
     @cached_property
@@ -96,6 +96,8 @@ class FinishedTraining:
 def read_trainings(folder: Path) -> list[FinishedTraining]:
     """Read those of a folder: its own, or one in each folder inside that did not fail; none where
     nothing was trained.
+
+    Raises BadInput for one that is not finished, for two of a seed and for several versions.
     """
     if describe_file_kind(folder / TRAINING):
         trained = [folder]
@@ -158,8 +160,8 @@ def _read_numbers(path: Path, texts: Sequence[str], numbers: Sequence[str]) -> p
     return table[[*texts]].join(figures)
 
 
-def average_by_policy(trained: Sequence[FinishedTraining]) -> dict[str, dict[str, FloatArray]]:
-    """Average policy -> metric -> its mean over cases, one entry per training."""
+def average_over_cases(trained: Sequence[FinishedTraining]) -> dict[str, dict[str, FloatArray]]:
+    """Average over cases: policy -> metric -> its means (trainings,)."""
     import pandas
 
     means = [
@@ -169,9 +171,9 @@ def average_by_policy(trained: Sequence[FinishedTraining]) -> dict[str, dict[str
     return {name: {f: row[:, f].to_numpy() for f in METRICS} for name, row in table.iterrows()}
 
 
-def pair_costs(trained: Sequence[FinishedTraining], *names: str) -> FloatArray:
-    """Pair costs of policies in the same worlds (policies, seeds, worlds)."""
-    return np.moveaxis(np.array([t.costs[[*names]].dropna() for t in trained]), 2, 0)
+def stack_costs(trained: Sequence[FinishedTraining], *policies: str) -> FloatArray:
+    """Stack costs of policies in the worlds that all of them have (policies, seeds, worlds)."""
+    return np.moveaxis(np.array([t.costs[[*policies]].dropna() for t in trained]), 2, 0)
 
 
 # -- how probable it is that one policy costs less than another
@@ -181,9 +183,11 @@ _CHUNK = 200
 _LEVELS = (0.025, 0.975)
 
 
-def estimate_improvement(costs: FloatArray, other_costs: FloatArray) -> tuple[float, float, float]:
-    """Estimate P(X < Y) and its 95 % interval; costs, others (seeds, worlds), whose seeds are
-    paired with nothing.
+def estimate_win_probability(
+    costs: FloatArray, other_costs: FloatArray
+) -> tuple[float, float, float]:
+    """Estimate P(X < Y) that a cost is below another cost, and both ends of its 95 % interval;
+    costs, other_costs (seeds, worlds), whose seeds are paired with nothing.
 
     P(X < Y) = mean over worlds m of mean over seeds i, j of S(x_mi, y_mj),  S = 1 for x < y, 1/2
     for x = y, 0 otherwise
@@ -214,7 +218,7 @@ def estimate_improvement(costs: FloatArray, other_costs: FloatArray) -> tuple[fl
         low, high = (
             np.mean(
                 [
-                    compute_wilson_interval(int(rounding(half)), worlds)[1:]
+                    compute_percent_and_wilson_interval(int(rounding(half)), worlds)[1:]
                     for rounding in (np.floor, np.ceil)
                 ],
                 axis=0,

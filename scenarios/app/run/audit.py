@@ -2,8 +2,6 @@
 noise.
 """
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 from collections.abc import Iterator

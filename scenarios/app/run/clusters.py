@@ -2,8 +2,6 @@
 work.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil
@@ -61,23 +59,23 @@ class OnRay:
             with self.make_executor(1, Path()):
                 pass
 
-    def count_local_jobs(self, jobs: int) -> int:
+    def count_jobs_sharing_memory(self, at_once: int) -> int:
         if self.address:
             return 1
-        return jobs or os.cpu_count() or 1
+        return at_once or os.cpu_count() or 1
 
-    def make_executor(self, jobs: int, place: Path) -> Executor[Value]:
-        return RayCluster(jobs, place, self)
+    def make_executor(self, at_once: int, place: Path) -> Executor[Value]:
+        return RayCluster(at_once, place, self)
 
 
 class RayCluster(Executor[Value]):
     """Each job is a task of one CPU."""
 
-    def __init__(self, jobs: int, place: Path, engine: OnRay) -> None:
-        super().__init__(jobs or _MAX_TASKS, engine.retries)
+    def __init__(self, at_once: int, place: Path, engine: OnRay) -> None:
+        super().__init__(at_once or _MAX_TASKS, engine.retries)
         self._place = place.resolve()
         self._address = engine.address
-        self._cpus = jobs or os.cpu_count() or 1
+        self._cpus = at_once or os.cpu_count() or 1
 
     def __enter__(self) -> Self:
         os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
@@ -155,17 +153,22 @@ class RayCluster(Executor[Value]):
         ray.shutdown()
 
 
-def attempt_remotely(job: Job, place: Path, version: str) -> Outcome:
-    """Return a job on a machine of the cluster."""
+def attempt_remotely(job: Job, shared_folder: Path, caller_version: str) -> Outcome:
+    """Return the outcome of a job that is done on a machine of the cluster.
+
+    A Failure where that machine has another version of netsim, or does not see `shared_folder`,
+    the folder of all jobs.
+    """
     host = os.uname().nodename
     line = ""
-    if version != __version__:
+    if caller_version != __version__:
         line = (
-            f"{host} has netsim {__version__}, and this is {version}; install the same everywhere"
+            f"{host} has netsim {__version__}, and this is {caller_version}; install the same "
+            f"everywhere"
         )
-    elif not place.is_dir():
+    elif not shared_folder.is_dir():
         line = (
-            f"{host} does not see {place}; give --out a folder that all machines of the "
+            f"{host} does not see {shared_folder}; give --out a folder that all machines of the "
             f"cluster share"
         )
     if line:
@@ -201,7 +204,7 @@ HIDDEN = ".slurm"
 
 @dataclass(frozen=True)
 class OnSlurm:
-    """Slurm. options : some of OPTIONS."""
+    """Slurm. options : some of SLURM_OPTIONS."""
 
     options: Record = field(default_factory=dict)
     retries: int = RETRIES
@@ -218,12 +221,12 @@ class OnSlurm:
         with create_scratch_folder("netsim-slurm-") as place, self.make_executor(0, place):
             pass
 
-    def count_local_jobs(self, jobs: int) -> int:
+    def count_jobs_sharing_memory(self, at_once: int) -> int:
         return 1
 
-    def make_executor(self, jobs: int, place: Path) -> Executor[Value]:
-        at_once = {"slurm_array_parallelism": jobs} if jobs else {}
-        return SlurmJobs({**_USUAL, **self.options, **at_once}, place, self.retries)
+    def make_executor(self, at_once: int, place: Path) -> Executor[Value]:
+        parallelism = {"slurm_array_parallelism": at_once} if at_once else {}
+        return SlurmJobs({**_USUAL, **self.options, **parallelism}, place, self.retries)
 
 
 class SlurmJobs(Executor[Value]):
@@ -276,8 +279,8 @@ class SlurmJobs(Executor[Value]):
         return end
 
     def close(self, interrupted: bool) -> None:
-        """Cancel what is under way, and remove the files of submitit, but for the output of lost
-        jobs.
+        """Cancel what is under way, interrupted or not, and remove the files of submitit, but for
+        the output of lost jobs.
         """
         for _, task in self.under_way:
             task.cancel(check=False)

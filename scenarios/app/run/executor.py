@@ -2,8 +2,6 @@
 this machine.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -114,10 +112,7 @@ class Executor(ABC, Generic[Handle]):
     def wait_for_job(self) -> tuple[Job, Outcome]:
         """Wait until a job has ended for good: what became of it."""
         while True:
-            if self.in_arrays and self.under_way:
-                free = 0
-            else:
-                free = self.room - len(self.under_way)
+            free = 0 if self.in_arrays and self.under_way else self.room - len(self.under_way)
             n_new = min(free, len(self.waiting))
             if jobs := [self.waiting.popleft() for _ in range(n_new)]:
                 self.under_way += zip(jobs, self.start(jobs), strict=True)
@@ -151,14 +146,14 @@ class Engine(Protocol):
         played.
         """
 
-    def count_local_jobs(self, jobs: int) -> int:
-        """Jobs that this machine plays at once, which share its memory; 1 where other machines play
-        them.
+    def count_jobs_sharing_memory(self, at_once: int) -> int:
+        """Return how many jobs this machine plays at once, which share its memory; 1 where other
+        machines play them. at_once : jobs that are asked for; 0: as many as there is room for.
         """
 
-    def make_executor(self, jobs: int, place: Path) -> Executor[Value]:
-        """Return the executor of jobs. jobs : at once; 0: as many as there is room for. place :
-        folder of all.
+    def make_executor(self, at_once: int, place: Path) -> Executor[Value]:
+        """Return the executor of jobs. at_once : jobs at a time; 0: as many as there is room for.
+        place : folder of all.
         """
 
 
@@ -171,13 +166,13 @@ class OnProcesses:
     def check(self) -> None:
         """Every machine has processes."""
 
-    def count_local_jobs(self, jobs: int) -> int:
-        return jobs or os.cpu_count() or 1
+    def count_jobs_sharing_memory(self, at_once: int) -> int:
+        return at_once or os.cpu_count() or 1
 
-    def make_executor(self, jobs: int, place: Path) -> Executor[Value]:
-        if jobs == 1:
+    def make_executor(self, at_once: int, place: Path) -> Executor[Value]:
+        if at_once == 1:
             return SerialJobs(1, self.retries)
-        return Processes(self.count_local_jobs(jobs), self.retries)
+        return Processes(self.count_jobs_sharing_memory(at_once), self.retries)
 
 
 ON_PROCESSES = OnProcesses()

@@ -36,17 +36,17 @@ class Resources:
 
     memory_gb: float | None = None
 
-    def check(self) -> None:
+    def check_limit(self) -> None:
         """Refuse a limit that is none."""
-        read_memory_limit(self.memory_gb)
+        resolve_limit_bytes(self.memory_gb)
 
     def limit_memory(self) -> AbstractContextManager[None]:
         """Limit the memory of what is done within. Raises BadInput where it needs more."""
-        return limit_process_memory(read_memory_limit(self.memory_gb))
+        return limit_process_memory(resolve_limit_bytes(self.memory_gb))
 
-    def share_among(self, runs: int) -> Resources:
-        """Return options of one of several runs at once, which share the limit equally."""
-        max_bytes = read_memory_limit(self.memory_gb)
+    def split_memory_among(self, runs: int) -> Resources:
+        """Return options of one of `runs` runs at once, each with an equal part of the limit."""
+        max_bytes = resolve_limit_bytes(self.memory_gb)
         if runs < 2 or isinf(max_bytes):
             return self
         return replace(self, memory_gb=max_bytes / GB / runs)
@@ -71,20 +71,19 @@ def use_one_thread() -> Generator[None, None, None]:
         torch.set_num_threads(before)
 
 
-def read_memory_limit(memory_gb: float | None, environ: Mapping[str, str] = os.environ) -> float:
-    """Return the bytes that a process may hold, infinite for no limit. Raises BadInput."""
+def resolve_limit_bytes(memory_gb: float | None, environ: Mapping[str, str] = os.environ) -> float:
+    """Return the bytes that a process may hold: what is asked for, else of the environment, else
+    what it holds and what is free here, infinite where that is not known. Raises BadInput.
+    """
     stated = environ.get(VARIABLE, "")
     if memory_gb is None and not stated:
-        return measure_held_bytes() + measure_free_bytes()
+        return measure_held_bytes() + measure_free_memory_bytes()
     if memory_gb is None:
         text = f"{VARIABLE} {stated[:40]!r}"
     else:
         text = f"{OPTION} {memory_gb:g}"
     try:
-        if memory_gb is None:
-            value = float(stated)
-        else:
-            value = memory_gb
+        value = float(stated) if memory_gb is None else memory_gb
     except ValueError:
         value = 0.0
     if not 0.0 < value < inf:
@@ -103,7 +102,7 @@ def limit_process_memory(max_bytes: float) -> Generator[None, None, None]:
     if held > max_bytes:
         raise BadInput(f"the run holds {held / GB:.2f} GB of memory before it begins, and {remedy}")
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    room = _read_bytes(_SELF / "status", "VmData", inf) + max_bytes - held
+    room = _read_stated_bytes(_SELF / "status", "VmData", inf) + max_bytes - held
     if room < (inf if soft == resource.RLIM_INFINITY else soft):
         resource.setrlimit(resource.RLIMIT_DATA, (int(room), hard))
     with suppress(OSError):  # else the peak counts from the start of the process
@@ -125,37 +124,39 @@ def limit_process_memory(max_bytes: float) -> Generator[None, None, None]:
 
 def measure_held_bytes() -> float:
     """Return the resident set of this process; 0 where the system does not say."""
-    return _read_bytes(_SELF / "status", "VmRSS", 0.0)
+    return _read_stated_bytes(_SELF / "status", "VmRSS", 0.0)
 
 
-def measure_peak_gb() -> float | None:
+def measure_peak_since_limit_gb() -> float | None:
     """Return the largest resident set since `limit_process_memory` began, in GB; None where the
     system does not say.
     """
-    return round(_read_bytes(_SELF / "status", "VmHWM", 0.0) / GB, 3) or None
+    return round(_read_stated_bytes(_SELF / "status", "VmHWM", 0.0) / GB, 3) or None
 
 
-def measure_free_bytes(root: Path = Path("/")) -> float:
+def measure_free_memory_bytes(root: Path = Path("/")) -> float:
     """Return what a process can still take here: of Linux, and of its control groups; infinite
     where neither says.
 
     Pages of files, which the kernel gives back when they are needed, are free.
     """
-    free = _read_bytes(root / "proc/meminfo", "MemAvailable", inf)
+    free = _read_stated_bytes(root / "proc/meminfo", "MemAvailable", inf)
     group = (
         root / "sys/fs/cgroup" / _read_text(root / "proc/self/cgroup").strip().rpartition("::/")[2]
     )
     for folder in (group, *group.parents):
-        used = _read_bytes(folder / "memory.current", "", 0.0) - _read_bytes(
+        used = _read_stated_bytes(folder / "memory.current", "", 0.0) - _read_stated_bytes(
             folder / "memory.stat", "inactive_file", 0.0
         )
-        group_free = max(_read_bytes(folder / "memory.max", "", inf) - used, 0.0)
+        group_free = max(_read_stated_bytes(folder / "memory.max", "", inf) - used, 0.0)
         free = min(free, group_free)
     return free
 
 
-def _read_bytes(path: Path, name: str, otherwise: float) -> float:
-    """Return the bytes that a line `name N`, or `name:  N kB`, of a file of Linux states."""
+def _read_stated_bytes(path: Path, name: str, otherwise: float) -> float:
+    """Return the bytes that a line `name N`, or `name:  N kB`, of a file of Linux states; of kB
+    1024 times the number. otherwise : where no such line stands there.
+    """
     match = re.search(rf"^{name}:?\s*(\d+)( kB)?$", _read_text(path), re.MULTILINE)
     if match is None:
         return otherwise

@@ -51,12 +51,12 @@ from scenarios.app.results.folder import (
     STUDY,
     SUMMARY,
     Mark,
-    check_files,
     get_played_version,
+    has_our_marker,
     has_text,
-    is_ours,
     lock_folder,
     read_json,
+    refuse_irregular_files,
 )
 from scenarios.app.run.events import Watch, ignore_event
 from scenarios.app.study import Fields, Record, Value
@@ -141,22 +141,19 @@ class Job:
         """Raise BadInput where the folder is occupied by something else; nothing is written."""
         folder = self.folder
         kind = self.kind
-        if not is_ours(folder, kind.name):
+        if not has_our_marker(folder, kind.name):
             return
-        check_files(folder, lambda name: name in kind.files)
+        refuse_irregular_files(folder, lambda name: name in kind.files)
         begun = describe_file_kind(folder / STUDY) or describe_file_kind(folder / kind.record)
         if not begun or self.is_here():
             return
-        file, digest = find_changed_input(folder / STUDY, self.text)
+        file, digest = find_changed_input_and_digest(folder / STUDY, self.text)
         if file and not digest:
             raise BadInput(
                 f"{file}: cannot be read, and the {kind.name} in {folder} read it; put it back"
             )
         if not self.replace:
-            if describe_file_kind(folder / SUMMARY):
-                state = "finished"
-            else:
-                state = "unfinished"
+            state = "finished" if describe_file_kind(folder / SUMMARY) else "unfinished"
             text = (
                 f"that read {file} with other content"
                 if file
@@ -177,10 +174,7 @@ class Job:
             return None
         try:
             record = read_json(self.folder / self.kind.record)
-            if record.get("finished"):
-                summary = read_json(self.folder / SUMMARY)
-            else:
-                summary = None
+            summary = read_json(self.folder / SUMMARY) if record.get("finished") else None
         except BadInput:
             return None
         version = get_played_version(record)
@@ -242,7 +236,9 @@ class Job:
         """
         with (
             suppress(BadInput, OSError),
-            lock_folder(self.folder, self.kind.name, partial(is_ours, self.folder, self.kind.name)),
+            lock_folder(
+                self.folder, self.kind.name, partial(has_our_marker, self.folder, self.kind.name)
+            ),
         ):
             (self.folder / SUMMARY).unlink(missing_ok=True)
             write_text(self.folder / ERROR, trace)
@@ -306,7 +302,7 @@ def do_job(job: Job, watch: Watch = ignore_event) -> Value:
         return other.summary
 
 
-def find_changed_input(path: Path, text: str) -> tuple[str, str]:
+def find_changed_input_and_digest(path: Path, text: str) -> tuple[str, str]:
     """Return the first file of which the text in `path` has another digest than `text`, and its
     digest now.
 

@@ -2,8 +2,6 @@
 run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -53,10 +51,7 @@ def find_trace_notices(study: Study, trace: Trace) -> Iterator[Notice]:
     """Yield how the rows of a trace are used, whether it is too wide for attacks, or too short for
     rounds.
     """
-    if study.learning is None:
-        data = None
-    else:
-        data = study.learning.data
+    data = None if study.learning is None else study.learning.data
     if share := getattr(data, "hold_out", 0.0):
         by = getattr(data, "held_out_by", ("sample",))
         held_out = " and of the ".join({"sample": "rows"}.get(word, f"{word}s") for word in by)

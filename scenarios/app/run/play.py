@@ -48,7 +48,7 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.read import Manifest, Run, RunTables
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.run.how import measure_peak_gb
+from scenarios.app.run.how import measure_peak_since_limit_gb
 from scenarios.app.run.job import UNFIT, Job
 from scenarios.app.run.notices import find_summary_notices
 from scenarios.app.run.setup import find_origin_deg, find_street_graph
@@ -94,14 +94,8 @@ def build_manifest(job: Job, study: Study, world: World) -> Fields:
 
 def _build_channel_card(study: Study, world: World) -> dict[str, str]:
     trace = world.trace
-    if trace is None:
-        presence = None
-    else:
-        presence = world.mobility.presence(trace)
-    if presence is None:
-        absent = None
-    else:
-        absent = presence.to_words()
+    presence = None if trace is None else world.mobility.presence(trace)
+    absent = None if presence is None else presence.to_words()
     if study.learning is None:
         return describe_downlink(study.world, world.stations, absent)
     replayed = trace is not None and trace.rsrp_dbm is not None
@@ -218,7 +212,7 @@ class Play(ABC):
         wall_s = time.perf_counter() - self.began_s
         timing = {
             "wall_s": wall_s,
-            "peak_memory_gb": measure_peak_gb(),
+            "peak_memory_gb": measure_peak_since_limit_gb(),
             f"resumed_from_{self.unit}": first,
         }
         manifest = {**manifest, **fields, "tables": self.recorder.count_rows(), "timing": timing}
@@ -296,10 +290,7 @@ class Play(ABC):
             for place, xy in at_m.items()
             for k, axis in enumerate("xy")
         }
-        if places.nights is None:
-            nights = np.full(n, np.nan)
-        else:
-            nights = places.nights.astype(float)
+        nights = np.full(n, np.nan) if places.nights is None else places.nights.astype(float)
         rows: Fields = {"ue": np.arange(n), "name": self.world.ues, **columns, "nights": nights}
         self.recorder.write("ues", rows)
 
@@ -354,7 +345,7 @@ def tabulate_coverage(
             rows["los"][part] = got.los
             rows["rsrp_dbm"][part] = got.rsrp_dbm
             rows["sinr_db"][part] = got.sinr_db
-        if not world.setting.radio.knows_sight:
+        if not world.setting.radio.sight_is_modelled:
             rows["los"] = np.full(n, np.nan)
     return {**rows, "learnt_dbm": np.full(n, np.nan) if learnt_dbm is None else learnt_dbm}
 
@@ -423,10 +414,9 @@ def write_map(folder: Path, world: World, city: City) -> None:
     }
     if world.stations:
         links = world.budget.compute_links(0.0, place)
-        if world.setting.radio.knows_sight:
-            los = links.los
-        else:
-            los = np.full(links.los.shape, np.nan)
+        los = (
+            links.los if world.setting.radio.sight_is_modelled else np.full(links.los.shape, np.nan)
+        )
         arrays |= {"distance_m": links.distance_m, "rsrp_dbm": links.rsrp_dbm, "los": los}
     graph = find_street_graph(world, city)
     if graph is not None:

@@ -1,7 +1,5 @@
 """Run a study: its plan is written in, by the trajectory of a reference run; then it is played."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 
@@ -230,8 +228,7 @@ def load_reference(study: Study, cache: Path) -> Trajectory:
                         PlannedStudy(alone, {}),
                         ignore_event,
                     ).play()
-                trajectory = build_trajectory(played)
-                save_tree(folder / _FILE, to_tree(trajectory))
+                save_tree(folder / _FILE, to_tree(build_trajectory(played)))
                 (folder / _FILE).replace(path)
         except OSError as error:
             raise BadInput(

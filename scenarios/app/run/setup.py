@@ -1,7 +1,5 @@
 """From a study to rounds that can be played: what cannot be played is refused here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -70,7 +68,7 @@ def _list_rounds(world: World, setup: Setup) -> Iterator[RoundContext]:
     round_s = setup.learning.round_s
     last = world.clock.count_rounds(min(world.duration_s, 2 * WEEK_S), round_s)
     for number in range(1, min(last, setup.learning.rounds or last) + 1):
-        time_s = min(world.clock.end_s(number, round_s), world.duration_s)
+        time_s = min(world.clock.compute_round_end_s(number, round_s), world.duration_s)
         week_s = world.clock.week_s(time_s)
         yield RoundContext(number, time_s, setup.public, round_s=round_s, week_s=week_s)
 
@@ -107,14 +105,8 @@ def build_setup(
         again = build_world(study.world, streams, learning.round_s)
         sampled_m = find_first_sampled(again, learning, model_of_cell, days, streams)
     # not where a trace brings them
-    if len(world.stations) == len(world.cells):
-        cells = world.stations
-    else:
-        cells = ()
-    if cells:
-        antennas = Antennas.from_stations(cells)
-    else:
-        antennas = None
+    cells = world.stations if len(world.stations) == len(world.cells) else ()
+    antennas = Antennas.from_stations(cells) if cells else None
     public = Public(
         world.area,
         len(models),
@@ -218,7 +210,7 @@ def _check_world(study: Study, world: World) -> None:
     except ValueError as error:
         raise BadInput(str(error)) from None
     try:
-        learning.check_correlation(world.clock.shortest_s(last, round_s))
+        learning.check_correlation(world.clock.find_shortest_round_s(last, round_s))
     except ValueError as error:
         raise BadInput(f"learning.{error}") from None
     threat = learning.threat
@@ -276,10 +268,7 @@ def _check_homes(study: Study, world: World) -> None:
 
 def find_origin_deg(study: Study, world: World) -> tuple[float, float] | None:
     """Return latitude and longitude of (0, 0); None for a plane without a geographic origin."""
-    if world.trace is None:
-        of_trace = None
-    else:
-        of_trace = world.trace.origin_deg
+    of_trace = None if world.trace is None else world.trace.origin_deg
     return of_trace or study.world.city.origin()
 
 
@@ -344,11 +333,10 @@ def find_street_graph(world: World, city: City) -> StreetGraph | None:
 def add_map(public: Public, world: World, city: City) -> Public:
     """Return what is public where an attacker reads a map: streets and floor areas too."""
     graph = find_street_graph(world, city)
-    if graph is None:
-        street_m = None
-    else:
-        street_m = graph.to_pieces()
-    return replace(public, street_m=street_m, floor_area=world.buildings.measure_floors())
+    street_m = None if graph is None else graph.to_pieces()
+    return replace(
+        public, street_m=street_m, floor_area=world.buildings.measure_middles_and_floor_areas()
+    )
 
 
 MAX_WINDOWS = 200  # after each progress is shown, and a run can be interrupted without losing it

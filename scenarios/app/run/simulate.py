@@ -198,10 +198,7 @@ class RadioPlay(Play):
                 ks = ks_2samp(simulated, measured[name], method="asymp").statistic
                 median_db = values_at[compared][50, k]
                 difference_db = median_db - values_at["measured"][50, k]
-                if counted:
-                    count = len(measured[name])
-                else:
-                    count = None
+                count = len(measured[name]) if counted else None
                 self.recorder.write_row(
                     "radio_measured", quantity=name, count=count, ks=ks, difference_db=difference_db
                 )
@@ -211,7 +208,7 @@ class RadioPlay(Play):
             ("outdoor", outdoor),
         ):
             los = samples.select(selection)[:, -3]
-            if len(los) and self.study.world.radio.knows_sight:
+            if len(los) and self.study.world.radio.sight_is_modelled:
                 share = 100.0 * los.mean()
             else:
                 share = float("nan")
@@ -308,25 +305,19 @@ class LearningPlay(Play):
         empty = self.memory.empty + (not figures and not state.stopped)
         exploded_in = self.memory.exploded
         if not exploded_in and has_exploded(state, figures):
-            if self.in_rounds:
-                exploded_in = state.round
-            else:
-                exploded_in = state.played
+            exploded_in = state.round if self.in_rounds else state.played
         self.memory = LearningMemory(state, empty, exploded_in)
         over = self.in_rounds and (
             state.round >= self.rounds or state.stopped
         )  # without rounds others are under way
-        if not self.in_rounds:
-            marks = {"merge": state.played}
-        else:
-            marks = {}
+        marks = {"merge": state.played} if not self.in_rounds else {}
         if state.stopped:
             marks |= {"stopped": True}
         values = {**marks, **_collect_figures(figures)}
         now_s = self.world.env.now
         self.unseen.append(
             self.make_event(
-                self._count_rounds(state), now_s, over or state.played == self.most, values
+                self._find_last_round(state), now_s, over or state.played == self.most, values
             )
         )
 
@@ -342,7 +333,7 @@ class LearningPlay(Play):
             self.last = event
         self.unseen = []
 
-    def _count_rounds(self, state: RoundState) -> int:
+    def _find_last_round(self, state: RoundState) -> int:
         """Return the last round, if those that are still to be played follow one another and the
         world lasts.
         """
@@ -376,10 +367,7 @@ class LearningPlay(Play):
 
     def find_notices(self) -> Iterator[Notice]:
         learning = self.setup.learning
-        if learning.threat.receiver is None:
-            heard = "updates"
-        else:
-            heard = "eavesdropper"
+        heard = "updates" if learning.threat.receiver is None else "eavesdropper"
         tables = map(self.recorder.read_columns, ("leakage", heard, "sums"))
         yield from find_spent_delta_notices(self.setup, self.memory.state)
         yield from collect_final_notices(learning, self.memory.exploded, *tables)
@@ -401,10 +389,7 @@ def _collect_figures(figures: Record) -> Fields:
         }
         for name, error_m in figures["leakage"].items()
     }
-    if figures["epsilon_max"] is not None:
-        spent = {"epsilon": figures["epsilon_max"]}
-    else:
-        spent = {}
+    spent = {"epsilon": figures["epsilon_max"]} if figures["epsilon_max"] is not None else {}
     return {
         **figures["scores"],
         "updates": figures["sent"],

@@ -2,8 +2,6 @@
 them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter
@@ -26,9 +24,9 @@ from scenarios.app.results.folder import (
     STUDY,
     SWEEP,
     Failed,
-    check_files,
-    is_ours,
+    has_our_marker,
     lock_folder,
+    refuse_irregular_files,
     refuse_links,
     remove_run,
     to_csv_text,
@@ -167,10 +165,7 @@ def _build_point(variant: Variant, chosen: Sequence[_Choice], overrides: Record)
             origins |= {key: (*choice.section, key, *choice.item) for key in choice.values}
     labels = [choice.label for choice in chosen if choice.label]
     label = ", ".join(labels) or "as written"
-    if variant.mechanism:
-        curve = ", ".join([variant.mechanism, *labels[1:]])
-    else:
-        curve = ""
+    curve = ", ".join([variant.mechanism, *labels[1:]]) if variant.mechanism else ""
     seed = changed["seed"]
     changed["vary"] = None
     folder = f"{make_folder_name(label)}/seed-{seed}"
@@ -201,14 +196,8 @@ def find_quantile(distribution: Distribution, u: float) -> Value:
         return distribution.choices[floor(u * len(distribution.choices))]
     low = distribution.low or 0.0
     high = distribution.high or 0.0
-    if distribution.integer:
-        end = high + 1.0
-    else:
-        end = high
-    if distribution.log:
-        value = low * exp(u * log(end / low))
-    else:
-        value = low + u * (end - low)
+    end = high + 1.0 if distribution.integer else high
+    value = low * exp(u * log(end / low)) if distribution.log else low + u * (end - low)
     if distribution.integer:
         return int(min(max(floor(value), low), high))
     return round_within(value, low, high)
@@ -219,7 +208,9 @@ def round_within(value: float, low: float, high: float) -> float:
     return min(max(float(f"{value:.6g}"), low), high)
 
 
-def check_points(scenario: Scenario, only: Collection[str] = ()) -> list[tuple[SweepPoint, Study]]:
+def resolve_points(
+    scenario: Scenario, only: Collection[str] = ()
+) -> list[tuple[SweepPoint, Study]]:
     """Return the points and their studies; a mistake names its point. Of a setting, seeds change
     nothing but the seed.
 
@@ -254,10 +245,7 @@ def check_prepared(
     seen = set[str]()
     notices = list[Notice]()
     for point, study in todo:
-        if is_thorough:
-            setting = point.folder
-        else:
-            setting = point.folder.rpartition("/")[0]
+        setting = point.folder if is_thorough else point.folder.rpartition("/")[0]
         if setting not in seen:
             seen.add(setting)
             with (
@@ -323,8 +311,8 @@ class Sweep:
         )  # heavy: nothing is played where a scenario is checked
 
         out = self.out
-        self.resources.check()
-        checked = checked or check_points(self.scenario, self.only)
+        self.resources.check_limit()
+        checked = checked or resolve_points(self.scenario, self.only)
         chosen = [point for point, _ in checked]
         points = chosen
         if self.only:
@@ -336,8 +324,8 @@ class Sweep:
         ]
         self.admit(folders, jobs)  # before files are read, and again under the lock
         todo = [run for run, job in zip(checked, jobs, strict=True) if job.find_summary() is None]
-        n_at_once = min(self.engine.count_local_jobs(self.at_once), len(todo))
-        shared = self.resources.share_among(n_at_once)
+        n_at_once = min(self.engine.count_jobs_sharing_memory(self.at_once), len(todo))
+        shared = self.resources.split_memory_among(n_at_once)
         check_prepared(self.scenario, todo, resources=shared)
         if todo:
             self.engine.check()
@@ -363,8 +351,8 @@ class Sweep:
         are known.
         """
         out = self.out
-        if is_ours(out, "sweep"):
-            check_files(out, lambda name: name.endswith((".csv", ".json", ".html")))
+        if has_our_marker(out, "sweep"):
+            refuse_irregular_files(out, lambda name: name.endswith((".csv", ".json", ".html")))
             others = find_other_runs(out, folders)
             names = [str(folder.relative_to(out)) for folder in others]
             refuse_links(out, [*folders, *names])
@@ -402,10 +390,7 @@ class Sweep:
     def write_description(self, says: Record) -> None:
         """Write sweep.json."""
         study = self.scenario.study
-        if study.vary and study.vary.drawn:
-            drawn = {"drawn": list(study.vary.drawn)}
-        else:
-            drawn = {}
+        drawn = {"drawn": list(study.vary.drawn)} if study.vary and study.vary.drawn else {}
         values = {"kind": "sweep", "title": study.title, "command": self.command, **drawn, **says}
         write_json(self.out / SWEEP, values)
 

@@ -84,13 +84,13 @@ def unwrap_annotation(annotation: object) -> tuple[Any, Metadata]:
             section = next((m for m in metadata_parts if isinstance(m, Section)), None)
             annotation = annotation if section is None else section.part
             continue
-        alternatives = [a for a in list_members(annotation) if a is not type(None)]
+        alternatives = [a for a in list_union_members(annotation) if a is not type(None)]
         if len(alternatives) != 1 or alternatives[0] is annotation:
             return annotation, metadata
         annotation = alternatives[0]
 
 
-def list_members(annotation: object) -> tuple[Any, ...]:
+def list_union_members(annotation: object) -> tuple[Any, ...]:
     """Return the alternatives of a union; the type itself when it is none."""
     if get_origin(annotation) in (Union, types.UnionType):
         return get_args(annotation)
@@ -107,7 +107,7 @@ def find_slots(annotation: object) -> list[OneOf]:
     members.
     """
     base, metadata = unwrap_annotation(annotation)
-    inner = [find_slot(unwrap_annotation(member)[1]) for member in list_members(base)]
+    inner = [find_slot(unwrap_annotation(member)[1]) for member in list_union_members(base)]
     slots = [
         find_slot(metadata),
         *inner,
@@ -126,9 +126,9 @@ def find_meant_type(annotation: object, data: Value) -> Any:
         if isinstance(kind, str):
             return slot.parts.get(kind)
         return None
-    if len(list_members(base)) < 2:
+    if len(list_union_members(base)) < 2:
         return base
-    types = [find_meant_type(member, data) for member in list_members(base)]
+    types = [find_meant_type(member, data) for member in list_union_members(base)]
     forms = (tuple, list) if isinstance(data, list) else (dict,)
     fits = (
         t
@@ -147,21 +147,12 @@ def find_annotation(annotation: object, data: Value, place: Sequence[str | int])
         fields = getattr(base, "model_fields", {})
         args = get_args(base)
         if fields:
-            if step in fields:
-                annotation = get_field_type(fields[step])
-            else:
-                annotation = None
+            annotation = get_field_type(fields[step]) if step in fields else None
         elif get_origin(base) is dict:
             annotation = args[1]
         elif get_origin(base) is tuple and isinstance(step, int):
-            if args[-1] is Ellipsis:
-                item = 0
-            else:
-                item = step
-            if item < len(args):
-                annotation = args[item]
-            else:
-                annotation = None
+            item = 0 if args[-1] is Ellipsis else step
+            annotation = args[item] if item < len(args) else None
         else:
             return None
         data = get_value_at(data, (step,))
@@ -189,7 +180,7 @@ def describe_type(annotation: object, unit: str = "") -> str:
     """
     base, metadata = unwrap_annotation(annotation)
     slot = find_slot(metadata)
-    alternatives = [a for a in list_members(base) if a is not type(None)]
+    alternatives = [a for a in list_union_members(base) if a is not type(None)]
     origin = get_origin(base)
     if slot is not None:
         words = f"a mapping with kind {join_choices(list(slot.parts))}"
@@ -214,10 +205,7 @@ def _describe_list(args: tuple[object, ...], metadata: Metadata) -> str:
     """Return `a list, each a number`, `a list of 2, each a number`, or `a list of 2: a number,
     text`.
     """
-    if args[-1] is Ellipsis:
-        items = args[:1]
-    else:
-        items = args
+    items = args[:1] if args[-1] is Ellipsis else args
     kinds = list(dict.fromkeys(map(describe_type, items)))
     count = ""
     if len(items) > 1:
@@ -232,10 +220,7 @@ def _describe_list(args: tuple[object, ...], metadata: Metadata) -> str:
 def to_flow_yaml(value: Value) -> str:
     """Return a value as one line of YAML."""
     if isinstance(value, BaseModel):
-        if hasattr(value, "kind"):
-            kind = {"kind": value.kind}
-        else:
-            kind = {}
+        kind = {"kind": value.kind} if hasattr(value, "kind") else {}
         names = [
             name for name in type(value).model_fields if name in value.model_fields_set
         ]  # a set has no order
@@ -274,18 +259,18 @@ def walk_sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type
     """
     yield path, model
     for name, field in model.model_fields.items():
-        for inner, mark in find_nested(field):
+        for inner, mark in find_nested_models(field):
             yield from walk_sections(inner, f"{path}.{name}{mark}".lstrip("."))
 
 
-def find_nested(field: FieldInfo) -> Iterator[tuple[type[BaseModel], str]]:
+def find_nested_models(field: FieldInfo) -> Iterator[tuple[type[BaseModel], str]]:
     """Yield mappings with keys of their own that a field holds, outside of slots; `[]` marks a list
     of them.
     """
     base, metadata = unwrap_annotation(get_field_type(field))
     if find_slot(metadata) is not None:
         return
-    for member in list_members(base):
+    for member in list_union_members(base):
         items = get_args(unwrap_annotation(member)[0])
         for annotation, mark in ((member, ""), *((item, "[]") for item in items)):
             inner, inner_metadata = unwrap_annotation(annotation)
@@ -305,10 +290,7 @@ def describe_keys(part: type[BaseModel]) -> list[tuple[str, str]]:
     about = read_descriptions(part)
     for name, field in part.model_fields.items():
         value = field.get_default(call_default_factory=True, validated_data={})
-        if field.is_required():
-            default = "required"
-        else:
-            default = f"default {to_flow_yaml(value)}"
+        default = "required" if field.is_required() else f"default {to_flow_yaml(value)}"
         meaning = describe_type(get_field_type(field), find_unit(name))
         description = about.get(name, "")
         rows.append((name, f"{meaning}; {default}\n{description}".rstrip()))
@@ -452,7 +434,7 @@ class Mistake:
             return list(self.owner.model_fields)
         if self.kind.startswith("union_tag"):
             return [kind for slot in find_slots(self.expected) for kind in slot.parts]
-        alternatives = list_members(unwrap_annotation(self.expected)[0])
+        alternatives = list_union_members(unwrap_annotation(self.expected)[0])
         literals = (t for t in alternatives if get_origin(t) is Literal)
         return [word for literal in literals for word in get_args(literal) if isinstance(word, str)]
 
@@ -474,10 +456,7 @@ class Mistake:
         """Return the line of the file, and what to print."""
         place = self.place
         context = self.details.get("ctx", {})
-        if self.kind == "type" and self.expected is None:
-            kind = "unknown"
-        else:
-            kind = self.kind
+        kind = "unknown" if self.kind == "type" and self.expected is None else self.kind
         if kind in SAYS:
             text = SAYS[kind].format(self, **context)
         else:

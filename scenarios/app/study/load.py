@@ -23,7 +23,7 @@ from scenarios.app.study.describe import (
     build_model,
     find_annotation,
     find_default,
-    list_members,
+    list_union_members,
     suggest_nearest,
     unwrap_annotation,
 )
@@ -154,10 +154,7 @@ def set_value(document: Document, path: str, value: Value, origin: Place | None 
     A mapping on the way that is left out starts as the part that stands there by default. `origin`:
     where in the file the value stands; none: it comes from outside.
     """
-    if origin is None:
-        place_text = f"--set {path}"
-    else:
-        place_text = document.format_place(origin)
+    place_text = f"--set {path}" if origin is None else document.format_place(origin)
     if not _PATH.fullmatch(path):
         raise BadInput(
             f"{place_text}: {path!r} is no path; write names with one dot between them, as a.b[0].c"
@@ -213,11 +210,11 @@ def find_file_places(data: Value) -> Iterator[Place]:
             base, metadata = unwrap_annotation(expected)
             words = [
                 word
-                for member in list_members(base)
+                for member in list_union_members(base)
                 if get_origin(member) is Literal
                 for word in get_args(member)
             ]
-            inner = [unwrap_annotation(member)[1] for member in list_members(base)]
+            inner = [unwrap_annotation(member)[1] for member in list_union_members(base)]
             files = [metadata, *inner]
             if value not in words and any(FILE_NAME in field_metadata for field_metadata in files):
                 yield place

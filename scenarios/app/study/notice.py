@@ -1,7 +1,5 @@
 """Notices on studies and their results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from netsim.errors import format_count

@@ -234,10 +234,7 @@ class Study(Part):
         """The name of the learnt cell, where no base station has it, and those that there are; else
         empty.
         """
-        if self.learning is None:
-            cell = None
-        else:
-            cell = self.learning.data.named_cell
+        cell = None if self.learning is None else self.learning.data.named_cell
         names = [station.name for station in self.world.listed_stations]
         if cell is None or not names or cell in names:
             return ""

@@ -243,15 +243,9 @@ class _Reader:
         """Return the keys and values of a mapping."""
         data = {}
         for key_node, value_node in node.value:
-            if isinstance(key_node, ScalarNode):
-                key = self.read_scalar(key_node, place)
-            else:
-                key = None
+            key = self.read_scalar(key_node, place) if isinstance(key_node, ScalarNode) else None
             if not isinstance(key, str):
-                if isinstance(key_node, ScalarNode):
-                    word = key_node.value[:60]
-                else:
-                    word = "..."
+                word = key_node.value[:60] if isinstance(key_node, ScalarNode) else "..."
                 raise self.make_error(
                     key_node, place, f"key {word!r} is no word; write a word, or put it in quotes"
                 )
@@ -273,10 +267,7 @@ class _Reader:
             raise self.make_error(
                 node, place, "text holds NUL or half a character, which no name can; remove it"
             )
-        if node.style:
-            value = text
-        else:
-            value = parse_scalar(text)
+        value = text if node.style else parse_scalar(text)
         if isinstance(value, float) and not math.isfinite(value):
             raise self.make_error(
                 node, place, f"number {text[:60]} must be finite; write a finite number"

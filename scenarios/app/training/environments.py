@@ -2,8 +2,6 @@
 registers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -246,11 +244,11 @@ def build_problems(study: Study, cache: str | Path | None = None) -> Problems:
     sets = ((task.draws, "train"), (task.eval_worlds, "judged"), (task.held_out, "held-out"))
     return Problems(
         base,
-        *([base.with_gain(g) for g in draw_channels(study, n, purpose)] for n, purpose in sets),
+        *([base.with_gain(g) for g in draw_snr_per_w(study, n, purpose)] for n, purpose in sets),
     )
 
 
-def draw_channels(study: Study, n: int, purpose: str) -> FloatArray:
+def draw_snr_per_w(study: Study, n: int, purpose: str) -> FloatArray:
     """Return SNR at 1 W (n, K) of every UE in n worlds of the study, at its first deadline.
 
     The draws of two purposes share no world, and none is that of the study's seed.

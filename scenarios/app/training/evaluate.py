@@ -2,8 +2,6 @@
 says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -38,8 +36,8 @@ from rl.settings import AGENT, BEST_RESPONSES, OPTIMUM, ORACLE, RANDOM, VISITED,
 from scenarios.app.results.folder import (
     to_csv_text,
 )
-from scenarios.app.results.statistics import compute_half_width
-from scenarios.app.results.trainings import estimate_improvement
+from scenarios.app.results.statistics import compute_ci95_half_width
+from scenarios.app.results.trainings import estimate_win_probability
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.study import Study
@@ -110,7 +108,7 @@ def group_by_policy(rows: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
     return groups
 
 
-def draw_worlds(study: Study, purpose: str, n: int) -> list[int]:
+def draw_world_seeds(study: Study, purpose: str, n: int) -> list[int]:
     """Return the seeds of worlds; those of two purposes differ."""
     return [
         int(x * 2**40) + 2**41
@@ -145,11 +143,11 @@ def play_episode(
         leak=sums["leak"] / n,
         named=[cost.figures["named"] for cost in costs if cost.rows is not None][-1],
         decision_ms=np.mean(waited_ms),
-        **summarise_spending(env.state.ledger),
+        **find_largest_epsilons(env.state.ledger),
     )
 
 
-def summarise_spending(ledger: Ledger) -> dict[str, float]:
+def find_largest_epsilons(ledger: Ledger) -> dict[str, float]:
     """Return the largest epsilon of a UE, and with the channel's noise, of the account that states
     least; nothing without.
     """
@@ -236,12 +234,12 @@ def _compare_costs(ours: FloatArray, other_costs: FloatArray) -> Fields:
     gaps = ours - other_costs
     with np.errstate(all="ignore"):
         percent = 100 * (ours / other_costs - 1.0) * np.sign(other_costs)
-    mean, low, high = estimate_improvement(ours[None], other_costs[None])
+    mean, low, high = estimate_win_probability(ours[None], other_costs[None])
     return {
         "cost.mean": gaps.mean(),
         "percent.mean": percent.mean(),
         "percent.max": percent.max(),
-        "cost.half_width": compute_half_width(gaps),
+        "cost.half_width": compute_ci95_half_width(gaps),
         "wins": (gaps < 0).sum(),
         "improvement.mean": mean,
         "improvement.low": low,
@@ -291,7 +289,7 @@ class RecordedGround:
 
     def _watch_worlds(self, purpose: str, label: str) -> Iterator[int]:
         total = self.numbers[purpose]
-        for i, world in enumerate(draw_worlds(self.study, purpose, total), 1):
+        for i, world in enumerate(draw_world_seeds(self.study, purpose, total), 1):
             yield world
             self.watch(Event("world", i, total, i == total, {"label": label}))
 
@@ -345,7 +343,7 @@ class RecordedGround:
 
     def record_world(self, i: int, power_w: Rule) -> KnownRounds:
         """Return the rounds of world i of those to train on, played with a policy."""
-        world = draw_worlds(self.study, TRAINED, i + 1)[i]
+        world = draw_world_seeds(self.study, TRAINED, i + 1)[i]
         return self._join_rounds([record_world(self.env, power_w, world)])
 
     @cached_property

@@ -23,8 +23,6 @@ by more than 2 %, or whose share of lost updates is more than 2 points off that 
 not compared; full power is shown as it is.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
@@ -46,7 +44,10 @@ from rl.recording import record_world
 from rl.rules import KnownRounds, TunedRule, build_rule
 from rl.settings import Online, Train
 from scenarios.app.results.folder import FAILURES, SUMMARY, read_failures, read_record_table
-from scenarios.app.results.statistics import compute_half_width, compute_wilson_interval
+from scenarios.app.results.statistics import (
+    compute_ci95_half_width,
+    compute_percent_and_wilson_interval,
+)
 from scenarios.app.run.events import Event
 from scenarios.app.run.how import use_one_thread
 from scenarios.app.run.runner import cap_limits
@@ -117,7 +118,7 @@ def play_gate(sweep: Sweep, seeds: Sequence[int]) -> Fields:
     lost = 1 - runs["updates.decoded.percent"] / 100
     table = runs[["label", "seed", "power"]].assign(wanted=n_0, lost=lost)
     table["noise"], _, table["leak"] = np.transpose(
-        [measure_figures(recording, policies[label]) for label in runs["label"]]
+        [measure_noise_lost_leak(recording, policies[label]) for label in runs["label"]]
     )
     for name, key in _KEYS.items():
         table[name] = runs.filter(regex=rf"^{key}$").max(axis=1)
@@ -139,15 +140,12 @@ def record_at_full_power(sweep: Sweep, seeds: Sequence[int]) -> KnownRounds:
     """
     study = sweep.scenario.study
     task = (study.train or Train()).task
-    if isinstance(task, Online):
-        online = task
-    else:
-        online = Online(limits=task.limits, bound=task.bound)
+    online = task if isinstance(task, Online) else Online(limits=task.limits, bound=task.bound)
     env = OnlinePower(Stages(study, watched=False), count_ues(study), online)
     played = []
     for i, seed in enumerate(seeds, 1):
         with use_one_thread():
-            full = make_rule_at_level("constant", _LEVELS_DBW[-1])
+            full = build_gate_rule("constant", _LEVELS_DBW[-1])
             played.append(record_world(env, full.power_w, seed))
         sweep.watch(
             Event("world", i, len(seeds), i == len(seeds), {"label": "recorded at full power"})
@@ -172,12 +170,12 @@ def record_at_full_power(sweep: Sweep, seeds: Sequence[int]) -> KnownRounds:
     )
 
 
-def make_rule_at_level(rule: str, *parameters: float) -> TunedRule:
+def build_gate_rule(rule: str, *parameters: float) -> TunedRule:
     """Return a rule with these parameters, p first."""
     return build_rule(rule.partition(",")[0], parameters)
 
 
-def measure_figures(recording: KnownRounds, rule: TunedRule) -> FloatArray:
+def measure_noise_lost_leak(recording: KnownRounds, rule: TunedRule) -> FloatArray:
     """Return noise n, the share of lost updates, and `leak`, mean over rounds (3,)."""
     means = recording.compute_figures(rule.power_w(recording.look))
     return np.array([np.exp(means["noise"]).mean(), means["lost"].mean(), means["leak"].mean()])
@@ -190,7 +188,7 @@ def find_least_level(
     at most 2 % of updates more lost than at the level that loses least.
     """
     noise, lost, _ = np.transpose(
-        [measure_figures(recording, make_rule_at_level(rule, p, *rest)) for p in _LEVELS_DBW]
+        [measure_noise_lost_leak(recording, build_gate_rule(rule, p, *rest)) for p in _LEVELS_DBW]
     )
     usable = lost <= lost.min() + _OFF
     max_noise = max(n_0, noise[usable].min()) * (1 + 1e-6)
@@ -200,23 +198,23 @@ def find_least_level(
         True,
         hi=199,
         key=lambda p: (
-            measure_figures(recording, make_rule_at_level(rule, p, *rest))[0] <= max_noise
+            measure_noise_lost_leak(recording, build_gate_rule(rule, p, *rest))[0] <= max_noise
         ),
     )
-    return make_rule_at_level(rule, fine[k].round(2), *rest)
+    return build_gate_rule(rule, fine[k].round(2), *rest)
 
 
 def equalise_noise(recording: KnownRounds) -> tuple[float, dict[str, TunedRule]]:
     """Return n_0, and all policies by label: at levels with that noise, and full power."""
     sent = recording.rounds.rows.ue >= 0
     n_0 = max(
-        measure_figures(recording, find_least_level(recording, label, rest))[0]
+        measure_noise_lost_leak(recording, find_least_level(recording, label, rest))[0]
         for label, rest in RULES.items()
     )
     if not recording.rounds.rows.required_std.any():
         n_0 = max(n_0, sent.sum() / len(recording) / 2)
     max_dbw = 10 * np.log10(recording.look.limits.each_max_w)
-    policies = {FULL: make_rule_at_level("constant", max_dbw)}
+    policies = {FULL: build_gate_rule("constant", max_dbw)}
     policies |= {
         label: find_least_level(recording, label, rest, n_0) for label, rest in RULES.items()
     }
@@ -224,7 +222,7 @@ def equalise_noise(recording: KnownRounds) -> tuple[float, dict[str, TunedRule]]
         find_least_level(recording, "log-linear", (a, 0.0, 0.0, d, 0.0), n_0)
         for a, d in product(_GAINS, _GAINS)
     ]
-    judged = [measure_figures(recording, rule) for rule in tried]
+    judged = [measure_noise_lost_leak(recording, rule) for rule in tried]
     best = np.argmin([leak + 10 * (abs(noise / n_0 - 1) > _OFF) for noise, _, leak in judged])
     return n_0, policies | {"log-linear, least leak": tried[best]}
 
@@ -246,12 +244,12 @@ def judge_gate(rows: pandas.DataFrame) -> Fields:
     groups = rows.groupby("label", sort=False)
     table = groups.mean(numeric_only=True).drop(columns=["seed", "homes", "named"])
     table[["count", "of"]] = groups[["count", "of"]].sum()
-    half = groups["auc"].agg(compute_half_width)
+    half = groups["auc"].agg(compute_ci95_half_width)
     bands = 100 * np.transpose([table["auc"], table["auc"] - half, table["auc"] + half])
     if table["of"].any():
         bands = np.array(
             [
-                compute_wilson_interval(int(count), int(n))
+                compute_percent_and_wilson_interval(int(count), int(n))
                 for count, n in zip(table["count"], table["of"], strict=True)
             ]
         )

@@ -17,7 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,21 +70,21 @@ _BROKEN = (
 )
 
 
-def import_allocation_policy(study: Study, path: Path, cache: Path | None) -> Policy:
+def import_allocation_policy(study: Study, path: Path, reference_cache: Path | None) -> Policy:
     """Return the policy of a model for a whole training of a study, its reference run included.
 
     Raises BadInput with one line for whatever is wrong with the file, and for layers of other
     shapes than those of the scenario.
     """
-    layers = read_actor(path)
-    policy = build_allocation_policy(study, layers, build_own_problem(study, cache))
+    layers = read_deterministic_actor(path)
+    policy = build_allocation_policy(study, layers, build_own_problem(study, reference_cache))
     card = policy.card
     _check_shapes(path, layers, card.n_seen, card.ues, f"of {card.ues} UEs ({card.observe})")
     return policy
 
 
 def import_ue_policy(
-    study: Study, path: Path, normalisation: Path | None, passes: int
+    study: Study, path: Path, normalisation: Path | None, power_passes: int
 ) -> tuple[SharedPolicy, SharedCard]:
     """Return the policy of a model that was trained in `netsim/UePower-v0`, for every UE of a
     study.
@@ -92,7 +92,7 @@ def import_ue_policy(
     normalisation : what VecNormalize.save() wrote. It adds to the best rule, which is tuned as for
     the environment. Raises BadInput as `import_allocation_policy`.
     """
-    layers = read_actor(path)
+    layers = read_deterministic_actor(path)
     n_seen = count_ue_features()
     _check_shapes(path, layers, n_seen, 1, "of a UE")
     mean = np.zeros(n_seen)
@@ -105,7 +105,7 @@ def import_ue_policy(
                 f"{normalisation}: is of {mean.shape} observed numbers, of a UE are "
                 f"{n_seen}; give its own"
             )
-    policy = SharedPolicy(layers, get_ground(study).rule, mean, std, passes, cut=cut)
+    policy = SharedPolicy(layers, get_ground(study).rule, mean, std, power_passes, cut=cut)
     return policy, build_shared_card(study, policy)
 
 
@@ -139,20 +139,27 @@ class _Arrays(pickle.Unpickler):
         return type(name, (_Inert,), {})
 
 
-def read_normalisation(path: Path) -> tuple[FloatArray, FloatArray, float]:
-    """Return the mean and standard deviation (n,) of observations, and the size at which they are
-    cut, of a saved VecNormalize.
+class Normalisation(NamedTuple):
+    """Mean and standard deviation (n,) of observations, and the size at which they are cut."""
+
+    mean: FloatArray
+    std: FloatArray
+    cut: float
+
+
+def read_normalisation(path: Path) -> Normalisation:
+    """Return the normalisation of observations of a saved VecNormalize.
 
     Of the pickle arrays of numbers are read; nothing in it is run. Raises BadInput with one line.
     """
     try:
-        whole = _Arrays(io.BytesIO(read_content(path, _MOST_DATA_BYTES))).load().state
-        used = bool(whole["norm_obs"])
-        kept = whole["obs_rms"].state if used else {"mean": (), "var": ()}
+        saved = _Arrays(io.BytesIO(read_content(path, _MOST_DATA_BYTES))).load().state
+        used = bool(saved["norm_obs"])
+        kept = saved["obs_rms"].state if used else {"mean": (), "var": ()}
         mean = np.array(kept["mean"], dtype=float)
         var = np.array(kept["var"], dtype=float)
-        epsilon = float(whole["epsilon"])
-        cut = float(whole["clip_obs"])
+        epsilon = float(saved["epsilon"])
+        cut = float(saved["clip_obs"])
     except Exception as error:  # what a damaged pickle raises has no common type
         raise BadInput(
             f"{path}: no VecNormalize ({_shorten_error(error)}); give what its save() wrote"
@@ -167,50 +174,50 @@ def read_normalisation(path: Path) -> tuple[FloatArray, FloatArray, float]:
         raise BadInput(
             f"{path}: statistics of shape {mean.shape} with numbers of no use; save it again"
         )
-    return mean, np.sqrt(var + epsilon), cut
+    return Normalisation(mean, np.sqrt(var + epsilon), cut)
 
 
-def read_actor(path: Path) -> Layers:
+def read_deterministic_actor(path: Path) -> Layers:
     """Return the layers of a deterministic actor, of rectified units and tanh at the end.
 
     Raises BadInput with one line for whatever is wrong with the file: no ZIP, missing entries, too
     many bytes, other algorithms, other activations, weights that are not finite.
     """
     try:
-        whole = zipfile.ZipFile(io.BytesIO(read_content(path, _MOST_BYTES)))
+        archive = zipfile.ZipFile(io.BytesIO(read_content(path, _MOST_BYTES)))
     except _BROKEN as error:
         raise BadInput(f"{path}: no ZIP file ({_shorten_error(error)}); {_REMEDY}") from None
-    with whole:
-        _check_activation(path, _read_entry(path, whole, "data", _MOST_DATA_BYTES))
+    with archive:
+        _check_is_relu(path, _read_entry(path, archive, "data", _MOST_DATA_BYTES))
         actor = _read_actor_weights(
-            path, _read_entry(path, whole, "policy.pth", _MOST_WEIGHTS_BYTES)
+            path, _read_entry(path, archive, "policy.pth", _MOST_WEIGHTS_BYTES)
         )
     return _build_layers(path, actor)
 
 
-def _read_entry(path: Path, whole: zipfile.ZipFile, name: str, most_bytes: int) -> bytes:
+def _read_entry(path: Path, archive: zipfile.ZipFile, name: str, most_bytes: int) -> bytes:
     """Return the bytes of an entry, whatever size the file states for it."""
-    if name not in whole.namelist():
+    if name not in archive.namelist():
         raise BadInput(f"{path}: has no entry {name!r}; {_REMEDY}")
     try:
-        with whole.open(name) as file:
-            data = file.read(most_bytes + 1)
+        with archive.open(name) as file:
+            content = file.read(most_bytes + 1)
     except _BROKEN as error:
         raise BadInput(
             f"{path}: {name}: cannot be read ({_shorten_error(error)}); save the model again"
         ) from None
-    if len(data) > most_bytes:
+    if len(content) > most_bytes:
         raise BadInput(
             f"{path}: {name}: is larger than {format_size(most_bytes)}, the most that is "
             f"read; use a smaller net"
         )
-    return data
+    return content
 
 
-def _check_activation(path: Path, data: bytes) -> None:
+def _check_is_relu(path: Path, settings_json: bytes) -> None:
     """Refuse other activations than rectified units: weights do not tell them apart."""
     try:
-        settings = json.loads(data).get("policy_kwargs") or {}
+        settings = json.loads(settings_json).get("policy_kwargs") or {}
         activation = str(settings.get("activation_fn", "ReLU"))
     except (ValueError, AttributeError, RecursionError):
         raise BadInput(f"{path}: data: no settings of a model; {_REMEDY}") from None
@@ -221,18 +228,18 @@ def _check_activation(path: Path, data: bytes) -> None:
         )
 
 
-def _read_actor_weights(path: Path, data: bytes) -> dict[str, NDArray[np.float32]]:
+def _read_actor_weights(path: Path, weights_file: bytes) -> dict[str, NDArray[np.float32]]:
     import torch
 
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as inner:
+        with zipfile.ZipFile(io.BytesIO(weights_file)) as inner:
             if sum(entry.file_size for entry in inner.infolist()) > _MOST_WEIGHTS_BYTES:
                 raise ValueError(f"larger than {format_size(_MOST_WEIGHTS_BYTES)}")
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore"
             )  # of kinds of tensors that torch will drop; we take none of them
-            tensors = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+            tensors = torch.load(io.BytesIO(weights_file), map_location="cpu", weights_only=True)
         return {
             name: _to_numbers(tensor)
             for name, tensor in tensors.items()
@@ -256,8 +263,8 @@ def _to_numbers(tensor: torch.Tensor) -> NDArray[np.float32]:
 def _build_layers(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> Layers:
     n = len(arrays) // 2
     names = [f"actor.mu.{2 * i}.{part}" for i in range(n) for part in ("weight", "bias")]
-    whole = 2 <= n <= _MOST_LAYERS and set(arrays) == set(names)
-    if whole:
+    is_complete = 2 <= n <= _MOST_LAYERS and set(arrays) == set(names)
+    if is_complete:
         layers = pair_layers({name: arrays[name] for name in names})
     else:
         layers = ()

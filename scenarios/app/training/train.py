@@ -56,7 +56,12 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.run.events import Event, Watch, ignore_event
 from scenarios.app.run.executor import ON_PROCESSES, Engine, OnProcesses, do_jobs
-from scenarios.app.run.how import DEFAULT_RESOURCES, Resources, measure_peak_gb, use_one_thread
+from scenarios.app.run.how import (
+    DEFAULT_RESOURCES,
+    Resources,
+    measure_peak_since_limit_gb,
+    use_one_thread,
+)
 from scenarios.app.run.job import Job, JobKind, digest_inputs, do_job
 from scenarios.app.study import Fields
 from scenarios.app.study.study import Study
@@ -100,10 +105,7 @@ class UeTrainer:
 
         ground = self.ground
         agent = self.agent
-        if agent.live:
-            first = ground.record_world(0, ground.rule.power_w)
-        else:
-            first = ground.trained_on
+        first = ground.record_world(0, ground.rule.power_w) if agent.live else ground.trained_on
         rounds = UeRounds(first, ground.rule, agent.passes, agent.probes)
         self.scale = rounds.scale
         if not agent.live:
@@ -116,10 +118,7 @@ class UeTrainer:
 
     def build_policy(self, weights: Weights) -> SharedPolicy:
         """Return the policy of these weights of an actor."""
-        if self.agent.probes:
-            probes = self.ground.task.reward
-        else:
-            probes = None
+        probes = self.ground.task.reward if self.agent.probes else None
         return SharedPolicy(
             pair_layers(weights), self.ground.rule, *self.scale, self.agent.passes, probes
         )
@@ -128,7 +127,7 @@ class UeTrainer:
         return make_rule_act(self.build_policy(weights).power_w)
 
     def score(self, weights: Weights) -> float:
-        return self.ground.chosen_on.score_powers(self.build_policy(weights).power_w)
+        return self.ground.chosen_on.compute_episode_cost(self.build_policy(weights).power_w)
 
     def evaluate(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
         return self.ground.evaluate(self.make_act(course.weights), evaluations)
@@ -369,7 +368,7 @@ def _train_and_evaluate(job: Job, study: Study, on: RecordedGround | None, watch
     timing = {
         "trained_s": trained_s,
         "wall_s": wall_s,
-        "peak_memory_gb": measure_peak_gb(),
+        "peak_memory_gb": measure_peak_since_limit_gb(),
         "decision_ms": average_decisions_ms(rows),
     }
     write_json(folder / TRAINING, {**manifest, "finished": True, "timing": timing})
@@ -402,10 +401,7 @@ def build_training_jobs(
     inputs = digest_inputs(plain)
     jobs = []
     for seed in seeds:
-        if len(seeds) == 1:
-            folder = out
-        else:
-            folder = out / f"seed-{seed}"
+        folder = out if len(seeds) == 1 else out / f"seed-{seed}"
         notes = [f"seed of the training: {seed}"]
         jobs.append(
             Job(TRAINED, plain, seed, inputs, folder, f"seed {seed}", replace, notes, options)

@@ -157,7 +157,7 @@ def tune_settings(search: Search) -> Path:
         raise BadInput("netsim tune: optuna is not installed; pip install 'netsim-fl[tune]'")
     _check_search(search)
     sweep = search.sweep
-    sweep.resources.check()
+    sweep.resources.check_limit()
     folders = [
         f"trial-{n + 1}/seed-{seed}"
         for n in range(search.trials)
