@@ -111,9 +111,9 @@ def played(name: str, settings: dict[str, Any]) -> tuple[float, dict[str, Part]]
     places = (
         (sgd_regression, "train_regression"),
         (central, "train_regression"),
-        (mlp.Mlp, "mean_squared_gradient"),
+        (mlp.Mlp, "compute_mean_squared_gradient"),
         (dlg.Dlg, "_search"),
-        (leakage, "sliced_w1_of_sets"),
+        (leakage, "compute_sliced_w1_of_sets"),
     )
     with TemporaryDirectory() as folder, ExitStack() as stack:
         for part, (owner, word) in zip(parts.values(), places, strict=True):

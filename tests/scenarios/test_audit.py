@@ -424,7 +424,7 @@ def test_a_count_without_noise(audit, monkeypatch):
 
     def clear(self, total, n, facts, state, rng):
         same, _, spends = finish(self, total, n, facts, state, rng)
-        return same, self._moved(state, (state.bits - 0.5).sum(), 1 / facts.weight), spends
+        return same, self._adapt_norm(state, (state.bits - 0.5).sum(), 1 / facts.weight), spends
 
     monkeypatch.setattr(AdaptiveClip, "finish", clear)
     assert find_violations(audit([ADAPTIVE, CENTRAL])) == {("noise", "std of count")}
