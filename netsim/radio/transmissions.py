@@ -1,5 +1,7 @@
 """Stages and outcomes of a transmission."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
