@@ -140,8 +140,7 @@ def find_antenna(x: FloatArray, y: FloatArray, area: Area) -> FloatArray:
         east, north = np.meshgrid(x_m, y_m, indexing="ij")
         height = np.full(east.size, HEIGHT_M)
         places = np.stack([east.ravel(), north.ravel(), height], axis=1)
-        error = _measure_squared_error(_measure_log_distance(x, places), y)
-        best = places[np.argmin(error)]
+        best = places[np.argmin(_measure_squared_error(_measure_log_distance(x, places), y))]
         middle = best[:2]
         half = half / (_PLACES - 1) * 2
     return best
@@ -271,8 +270,7 @@ class Reference(Columns):
         their order.
         """
         models = np.unique(self.model)
-        share = max(together // max(len(models), 1), 1)
-        n_of_model = min(max_of_model, share)
+        n_of_model = min(max_of_model, max(together // max(len(models), 1), 1))
         kept = [no_ints()]
         for m in models:
             rows = np.flatnonzero(self.model == m)

@@ -211,8 +211,7 @@ class Rule(Decided):
     def update_context(self, context: PowerContext, state: Decision) -> Decision:
         from rl.rules import build_rule
 
-        tuned = build_rule(self.rule, self.parameters)
-        return _decide(tuned.power_w, context, self.limits)
+        return _decide(build_rule(self.rule, self.parameters).power_w, context, self.limits)
 
 
 def limit_sent_w(wanted_w: FloatArray, sends: IntArray, limits: Limits) -> FloatArray:

@@ -182,7 +182,7 @@ class UploadAttack(Attack):
 
     def self_test(self, view: View, facts: RoundContext, rng: Rng) -> None:
         """Return None: what it reads is in no update."""
-        return None
+        return
 
 
 class ArrivalTimes(UploadAttack):

@@ -255,7 +255,7 @@ class Attack(Named):
         """BadInput where the public facts of a world lack what it needs, or n_ue UEs are too many
         to attack.
         """
-        return None
+        return
 
     def fit_cells(self, learner: Learner, area: Area) -> Self:
         """The attack, whose cells are as fine as the learner's inputs where it has cells and none

@@ -268,8 +268,7 @@ def estimate_bias_std_m(model: ErrorModel, tested: OwnEstimates) -> float:
     product = (residual[current] * residual[last])[is_used].sum(axis=1) / 2
     if len(product) < _FEWEST:
         return 0.0
-    common = np.median(product) / _MEDIAN
-    return float(np.sqrt(max(common, 0.0)))
+    return float(np.sqrt(max(np.median(product) / _MEDIAN, 0.0)))
 
 
 def fit_error_model(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorModel:

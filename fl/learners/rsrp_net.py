@@ -479,8 +479,7 @@ class RsrpNet(LayeredLearner):
         c = model.constants
         offset_m = x - c["centre_m"][model_of]
         z = offset_m / c["scale_m"][model_of]
-        waves = c["wave_vectors"][:1].reshape(-1, 2)
-        return encode_positions(z, offset_m, waves)
+        return encode_positions(z, offset_m, c["wave_vectors"][:1].reshape(-1, 2))
 
     def _prepare_samples(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray | None

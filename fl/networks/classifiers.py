@@ -60,7 +60,7 @@ class Network(Part):
 
     def check(self, image: ImageFormat) -> None:
         """Raise BadInput with one line where images do not fit."""
-        return None
+        return
 
     @abstractmethod
     def list_layers(self, image: ImageFormat) -> tuple[Layer, ...]:

@@ -55,8 +55,7 @@ def compute_prefix_errors(rounds: int, bands: int, separation: int = 1) -> tuple
     variance = np.cumsum(np.cumsum(inverse) ** 2)  # B = A C^-1 is Toeplitz as well
     worst = compute_banded_sensitivity(rounds, bands, separation)
     mean = np.sqrt(variance.mean())
-    largest = np.sqrt(variance[-1])
-    return worst * mean, worst * largest
+    return worst * mean, worst * np.sqrt(variance[-1])
 
 
 def colour_noise(white: FloatArray, past: FloatArray) -> tuple[FloatArray, FloatArray]:

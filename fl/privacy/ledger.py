@@ -122,8 +122,7 @@ class Ledger:
         for group, accounts in self._group_accounts().items():
             unit, relation = group
             if len(accounts) > 1 and unit != LOCATION:
-                delta = min(account.delta for account in accounts)
-                whole = Account(ALL, unit, relation, delta)
+                whole = Account(ALL, unit, relation, min(account.delta for account in accounts))
                 stated.append(self._state_account(whole, accounts, self.together.get(group)))
         return stated
 

@@ -567,8 +567,7 @@ class LearningServer:
             return
         state.flight = state.flight.drop_ues(uploads.ue)
         outcome = self._close(facts, collected, [result], result.spends)
-        requested = replace(facts, time_s=uploads.asked_s.min())
-        self._record(replace(outcome, facts=requested))
+        self._record(replace(outcome, facts=replace(facts, time_s=uploads.asked_s.min())))
 
     def _give_up_lost(self) -> None:
         """Record uploads that were lost since the last merge: their UEs are free again."""

@@ -189,8 +189,7 @@ def find_geometric_medians_m(p: Float32Array, grid: PlaceGrid) -> FloatArray:
     sure = np.flatnonzero(p.max(axis=1) > _SURE)
     mode_m = grid.place_m[p[sure].argmax(axis=1)]
     mode_distance_m = compute_expected_distances_m(p[sure], grid, mode_m)
-    distance_m = compute_expected_distances_m(p[sure], grid, median_m[sure])
-    nearer = mode_distance_m < distance_m
+    nearer = mode_distance_m < compute_expected_distances_m(p[sure], grid, median_m[sure])
     median_m[sure[nearer]] = mode_m[nearer]
     return median_m
 
@@ -244,8 +243,7 @@ def compute_expected_distances_m(
     mean = np.empty(len(place_m))
     for row, p in enumerate(probability):
         square_m2 = np.maximum(y[row, :, None] + x[row], min_square_m2)
-        distance = np.sqrt(square_m2)
-        mean[row] = p @ distance.reshape(-1)
+        mean[row] = p @ np.sqrt(square_m2).reshape(-1)
     return mean
 
 

@@ -429,8 +429,7 @@ class EstimatesOfUe:
 
     def compute_costs(self, fitted: FittedPlaces, shares: bool = True) -> FloatArray:
         """Log-likelihood that each place (k,) costs, with its share where that is not known."""
-        variance_m2 = self._compute_variance_m2(fitted)
-        cells = self.area_m2 / (2 * np.pi * variance_m2)
+        cells = self.area_m2 / (2 * np.pi * self._compute_variance_m2(fitted))
         position = np.maximum(np.log(cells), 0.0)
         return position + shares * np.log(max(len(self.z_m), 1))
 
@@ -523,8 +522,7 @@ def find_home_and_work(estimates: EstimatesOfUe, share: FloatArray) -> FloatArra
     ]
     log_p = []
     for fitted in (none, home, *ways):  # neither, a home alone, and both in either order
-        cost = estimates.compute_costs(fitted, False).sum()
-        log_p.append(fitted.log_likelihood - cost)
+        log_p.append(fitted.log_likelihood - estimates.compute_costs(fitted, False).sum())
     p = np.exp(np.array(log_p) - max(log_p))
     p /= p.sum()
     best = np.argmax(p[2:])

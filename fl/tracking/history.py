@@ -158,10 +158,7 @@ class History:
         _, rows, matched = np.intersect1d(
             sender, named.sender, assume_unique=True, return_indices=True
         )
-        if alone:
-            points_m = named.z_m[matched, :1]
-        else:
-            points_m = errors.rank_truths_m(named.z_m[matched])
+        points_m = named.z_m[matched, :1] if alone else errors.rank_truths_m(named.z_m[matched])
         if errors.has_unit_gain or not alone:
             points[rows, : points_m.shape[1]] = points_m
         return points

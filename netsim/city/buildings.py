@@ -110,10 +110,7 @@ class Buildings:
         ue, bs = (index.ravel() for index in np.indices(shape))
         a_m, b_m = _order_ends(ue_m[ue], bs_m[bs])
         present = np.isfinite(a_m + b_m).all(axis=1)
-        if own_building is None:
-            ignored_building = np.full(len(ue), -1)
-        else:
-            ignored_building = own_building[ue]
+        ignored_building = np.full(len(ue), -1) if own_building is None else own_building[ue]
         return (present & ~self._is_blocked(a_m, b_m, ignored_building)).reshape(shape)
 
     def has_clear_path(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
@@ -189,10 +186,7 @@ class Buildings:
 
     def _is_other_house(self, building: IntArray, ignored_building: IntArray) -> BoolArray:
         """Which buildings (k,) are not of the house of another one (k,), -1 for none."""
-        if self.house is None:
-            house = np.arange(len(self))
-        else:
-            house = self.house
+        house = np.arange(len(self)) if self.house is None else self.house
         return (ignored_building < 0) | (house[building] != house[ignored_building])
 
     def _pair_points_with_buildings(self, position_m: FloatArray) -> tuple[IntArray, IntArray]:

@@ -478,8 +478,7 @@ def draw_buildings(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
     )
     mean = _FLOORS_CENTRE - _FLOORS_FALL * away_m / (area.side_m.min() / 2)
     drawn_floors = mean + _FLOORS_STD * rng.normal("floors", built_lot)
-    floors = np.clip(np.round(drawn_floors), 1, _MAX_FLOORS)
-    return Buildings(shape, STOREY_M * floors)
+    return Buildings(shape, STOREY_M * np.clip(np.round(drawn_floors), 1, _MAX_FLOORS))
 
 
 def _find_open_ground(plan: TownPlan) -> Shapes:

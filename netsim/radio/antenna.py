@@ -105,8 +105,7 @@ class ColumnAntenna(Antenna):
         self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray
     ) -> FloatArray:
         element_db = compute_sector_gain_db(offset_m, drop_m, azimuth_deg, 0.0)
-        flat_m = np.linalg.norm(offset_m, axis=-1)
-        away_m = np.hypot(flat_m, drop_m)
+        away_m = np.hypot(np.linalg.norm(offset_m, axis=-1), drop_m)
         cosine = -np.divide(drop_m, away_m, out=np.zeros_like(away_m), where=away_m > 0)
         tilt = np.sin(np.radians(self.tilt_deg))
         phase = 2.0 * np.pi * self.spacing * (cosine + tilt)

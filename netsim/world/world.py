@@ -478,10 +478,7 @@ class World:
         block = radio.fading.find_block(round_, links.time_s)
         rng = self.ground.streams.derive_rng("radio.fading")
         fading = radio.fading.draw_amplitudes(ue, n_bs, block, rng)
-        if complete:
-            gain = links.gain
-        else:
-            gain = links.gain[ue]
+        gain = links.gain if complete else links.gain[ue]
         compute_s = self.training_s_per_sample[ue] * samples
         compute_j = self.setting.ues.compute_j_per_sample * samples
         return Cohort(

@@ -135,10 +135,7 @@ def validate_from_options(args: argparse.Namespace) -> None:
 
     scenario = Scenario.from_source(args.scenario, collect_overrides(args))
     study = scenario.study
-    if study.vary is not None:
-        points = resolve_points(scenario)
-    else:
-        points = []
+    points = resolve_points(scenario) if study.vary is not None else []
     with scenario.locate_errors():
         notices = check_study(study, args.all)
         if study.train is not None and study.train.task.kind == "online":

@@ -78,8 +78,7 @@ def average_area_distance_m(updates: Table, leakage: Table, learner: object, are
     x, y = area.sample((np.arange(40) + 0.5)[:, None] / 40).T
     if isinstance(learner, Density) and len(leakage["ue"]):
         x, y = _spread_grid(learner, area)
-        is_heard = leakage["heard"] == 1
-        heard = encode_row_keys(select_rows(leakage, is_heard))
+        heard = encode_row_keys(select_rows(leakage, leakage["heard"] == 1))
         updates = select_rows(updates, np.isin(encode_row_keys(updates), heard))
     centroid_m = stack_places_m(updates)[np.isfinite(updates["x_m"])]
     n_max = 2000 if len(x) * len(y) else 0
@@ -300,8 +299,7 @@ def _find_lasting_naming_day(
     rows = select_rows(rows, np.isin(rows["ue"], ues))
     ue_of_row = np.searchsorted(ues, rows["ue"])
     number = rows["round"]
-    named_m = np.fmin(rows["home_named_m"], rows["densest_named_m"])
-    is_missed = ~(named_m <= hit_radius_m)
+    is_missed = ~(np.fmin(rows["home_named_m"], rows["densest_named_m"]) <= hit_radius_m)
     last_missed = np.full(len(ues), -1.0)
     np.maximum.at(last_missed, ue_of_row[is_missed], number[is_missed])
     is_later = number > last_missed[ue_of_row]

@@ -126,8 +126,7 @@ def _play_recording(study: Study, setup: Setup, recording: Recording) -> Ledger:
     world.silent |= np.isin(np.arange(len(world.ues)), recording.ues) & (
         recording.change == "removed"
     )
-    recorder = Recorder(setup.recorder.folder, TABLES)
-    probed = replace(setup, recorder=recorder, probe=recording)
+    probed = replace(setup, recorder=Recorder(setup.recorder.folder, TABLES), probe=recording)
     server = LearningServer(world, probed, start_state(setup, len(world.ues)))
     unwatched: Any = SimpleNamespace(played=lambda *_: None, rested=lambda _: None)
     played = world.env.process(server.serve(unwatched))

@@ -78,10 +78,7 @@ def resolve_limit_bytes(memory_gb: float | None, environ: Mapping[str, str] = os
     stated = environ.get(VARIABLE, "")
     if memory_gb is None and not stated:
         return measure_held_bytes() + measure_free_memory_bytes()
-    if memory_gb is None:
-        text = f"{VARIABLE} {stated[:40]!r}"
-    else:
-        text = f"{OPTION} {memory_gb:g}"
+    text = f"{VARIABLE} {stated[:40]!r}" if memory_gb is None else f"{OPTION} {memory_gb:g}"
     try:
         value = float(stated) if memory_gb is None else memory_gb
     except ValueError:

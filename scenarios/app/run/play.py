@@ -397,8 +397,7 @@ def write_map(folder: Path, world: World, city: City) -> None:
     door_m (k, 2); scenery_m (v, 2), scenery_ptr (a + 1,), scenery_kind (a,), index into SCENERY.
     """
     rng = world.ground.streams.derive_rng("report.map")
-    owner = np.arange(MAP_PLACES)
-    place = world.buildings.draw_outdoor_m(world.area, rng, "place", owner)
+    place = world.buildings.draw_outdoor_m(world.area, rng, "place", np.arange(MAP_PLACES))
     rings = world.buildings.list_rings()
     shapes = [ring for shape in rings for ring in shape]
     arrays: dict[str, np.ndarray] = {

@@ -264,10 +264,7 @@ def _build_layers(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> Laye
     n = len(arrays) // 2
     names = [f"actor.mu.{2 * i}.{part}" for i in range(n) for part in ("weight", "bias")]
     is_complete = 2 <= n <= _MOST_LAYERS and set(arrays) == set(names)
-    if is_complete:
-        layers = pair_layers({name: arrays[name] for name in names})
-    else:
-        layers = ()
+    layers = pair_layers({name: arrays[name] for name in names}) if is_complete else ()
     if not layers or any(
         w.ndim != 2 or b.ndim != 1 or not 1 <= len(b) <= _MOST_UNITS for w, b in layers
     ):
