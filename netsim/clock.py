@@ -22,7 +22,7 @@ def find_last_multiple(time_s: float, every_s: float) -> int:
     """The largest k with k every_s <= time_s."""
     count = time_s / every_s
     slack = _SHARE * count
-    return floor(count + (max(_MIN, slack)))  # a tick asks often: `max` takes longer
+    return floor(count + (slack if slack > _MIN else _MIN))  # a tick asks often: `max` takes longer
 
 
 def find_last_multiples(time_s: FloatArray, every_s: float) -> FloatArray:
@@ -35,7 +35,7 @@ def find_first_multiple(time_s: float, every_s: float) -> int:
     """The smallest k with k every_s >= time_s."""
     count = time_s / every_s
     slack = _SHARE * count
-    return ceil(count - (max(_MIN, slack)))
+    return ceil(count - (slack if slack > _MIN else _MIN))
 
 
 def find_tick_after(time_s: float, tick_s: float) -> float:

@@ -282,10 +282,10 @@ def _activate(value: FloatArray, after: FloatArray, activation: int) -> None:
         for j in range(len(row)):
             v = row[j]
             if activation == _RELU:
-                to[j] = max(v, zero)
+                to[j] = zero if v < zero else v
                 row[j] = unit if v > zero else zero
             elif activation == _ELU:
-                less = np.exp(min(v, zero)) - unit
+                less = np.exp(zero if v > zero else v) - unit
                 to[j] = v if v > zero else less
                 row[j] = less + unit
             elif activation == _TANH:
