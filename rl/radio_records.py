@@ -472,8 +472,13 @@ def compute_round_costs(
     }
     total = compute_reward_cost(reward, figures)
     without = reward.cost({name: figures[name] - by_ue[name] for name in FIGURES})
-    values = {name: figures[name][0] for name in FIGURES}
-    return Costs(values, total[0], bool(radio.drawn.any()), total - without, rows)
+    return Costs(
+        {name: figures[name][0] for name in FIGURES},
+        total[0],
+        bool(radio.drawn.any()),
+        total - without,
+        rows,
+    )
 
 
 def build_sent_rows_and_noise(

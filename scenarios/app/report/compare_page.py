@@ -510,11 +510,9 @@ def _mark_label(look: CurveStyle, x: Line, y: Line) -> Figure:
         }
         sentences.append(f"{line.title}: {line.result} {line.verdict} {line.chance}".rstrip())
     sentences.append(escape_plotly(y.attack))
-    symbol = look.symbol
-    if not is_useful_verdict(x.verdict):
-        symbol += "-open"
+    symbol = look.symbol if is_useful_verdict(x.verdict) else f"{look.symbol}-open"
     marker = {"symbol": symbol, "size": 12, "color": look.color}
-    text = "<br>".join(sentences)
+    text = ["<br>".join(sentences)]
     return draw_point_marks(
-        look, to_json_numbers([x.value]), np.array([y.value]), [text], marker=marker, **bars
+        look, to_json_numbers([x.value]), np.array([y.value]), text, marker=marker, **bars
     )

@@ -231,8 +231,8 @@ def build_last_chapters(run: Run) -> list[Chapter]:
         facts["trace"] = f"{counts}; time zone {trace.get('timezone')}"
     card = render_block("channel_card", manifest.channel_card)
     study = render_block("folded", "The whole scenario, with every default", dump_yaml(run.study))
-    figures = render_all_figures({"value": [run.summary]})
-    return [Chapter("summary", "All numbers", [figures]), build_configuration(facts, card, study)]
+    summary = Chapter("summary", "All numbers", [render_all_figures({"value": [run.summary]})])
+    return [summary, build_configuration(facts, card, study)]
 
 
 def render_all_figures(labels: ByLabel) -> str:
