@@ -345,8 +345,7 @@ def find_faces(line: Shapes, closed: "list[Polygon]") -> Shapes:
     faces = shapely.get_parts(shapely.polygonize([shapely.union_all(line)]))
     for area in closed:
         faces = faces[~shapely.contains_properly(area, shapely.point_on_surface(faces))]
-    at_m = np.round(shapely.get_coordinates(shapely.centroid(faces)), 3)
-    return faces[np.lexsort(at_m.T)]
+    return faces[np.lexsort(np.round(shapely.get_coordinates(shapely.centroid(faces)), 3).T)]
 
 
 def _node_roads(roads: Roads) -> Roads:
