@@ -160,7 +160,7 @@ def training(calls: list[Call], most: int) -> Loops:
             alone.x,
             alone.y,
             orders,
-            int(how.batch(count)[0]),
+            int(how.compute_batch_sizes(count)[0]),
             how.learning_rate,
             number,
         )
@@ -192,7 +192,7 @@ def centrally(calls: list[Call], most: int) -> Loops:
             alone.x,
             alone.y,
             [order],
-            int(how.batch(alone.count)[0]),
+            int(how.compute_batch_sizes(alone.count)[0]),
             how.learning_rate,
             number,
             how.optimiser,

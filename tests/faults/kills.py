@@ -8,7 +8,7 @@ Killed before each of these steps; the same command is then played to its end, w
 steps there are.
 """
 
-from faults import here, play, results  # noqa: I001 - the first, as it says where other modules are
+from faults import find_here, play, results  # noqa: I001 - the first, as it says where other modules are
 import mmap
 import os
 import shutil
@@ -65,7 +65,7 @@ def main():
     folder = root / "killed"
     message = root / "said"
     playing.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
-    assert here([*words, "--out", str(root / "whole")]) == 0
+    assert find_here([*words, "--out", str(root / "whole")]) == 0
     expected = results(root / "whole")
     whole = Steps(root / "again")
     assert play(words, root / "again", message, before=whole.watch) == 0

@@ -328,7 +328,7 @@ def make_estimates(ue, places, quantity="centroid"):
 
 
 def make_facts(number, clock=MONDAY, round_s=HOUR_S):
-    end_s = clock.end_s(number, round_s)
+    end_s = clock.compute_round_end_s(number, round_s)
     return RoundContext(number, end_s, Public(AREA, 1), round_s=round_s, week_s=clock.week_s(end_s))
 
 

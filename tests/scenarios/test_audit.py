@@ -31,7 +31,7 @@ from scenarios.app.run.events import ignore_event
 from scenarios.app.study.load import Scenario, list_bundled, load, parse_value
 
 sys.path.append(str(Path(__file__).parents[1] / "fl"))
-from test_sensitivity import RADIO_MAP, STATED, UPLINKS, replayed, trace_of
+from test_sensitivity import RADIO_MAP, STATED, UPLINKS, build_replay, write_trace
 
 C = 0.01
 CLIP = {"kind": "clip", "norm": C, "relation": "add-remove"}
@@ -139,13 +139,16 @@ def test_honest_studies_are_within_what_is_booked(audit, name):
 
 
 def test_a_trace_with_a_stated_extent_is_within_and_one_without_is_named(audit, tmp_path):
-    trace = trace_of(tmp_path / "t.csv", ("a", "b", "c", "d", "far"))
+    trace = write_trace(tmp_path / "t.csv", ("a", "b", "c", "d", "far"))
     rows = audit(
         [CLIP, CENTRAL],
-        {**replayed(trace, **STATED), "learning.aggregation": {"kind": "uniform", "clients": 5}},
+        {
+            **build_replay(trace, **STATED),
+            "learning.aggregation": {"kind": "uniform", "clients": 5},
+        },
     )
     assert {row["verdict"] for row in rows} == {"within"}
-    rows = audit([CLIP, CENTRAL], replayed(trace), max_n=5)
+    rows = audit([CLIP, CENTRAL], build_replay(trace), max_n=5)
     named = {row["mechanism"] for row in rows if row["verdict"] == "caveat"}
     assert {"the area", "the number of rounds", "the first day"} <= named
     assert find_violations(rows) == set()
@@ -154,16 +157,16 @@ def test_a_trace_with_a_stated_extent_is_within_and_one_without_is_named(audit, 
 def test_of_the_only_user_of_a_trace_updates_are_compared(audit, tmp_path):
     """Without its rows there is no trace, so that public values have nothing to be compared
     with."""
-    changes = replayed(trace_of(tmp_path / "t.csv", ["a"]), **STATED)
+    changes = build_replay(write_trace(tmp_path / "t.csv", ["a"]), **STATED)
     rows = audit([CLIP, LOCAL], {**changes, "learning.defenses": [CLIP, LOCAL]})
     assert not find_violations(rows)
     assert {row["ue"] for row in rows if row["half"] == "neighbours"} == {"a"}
 
 
 def test_a_cell_of_one_user_that_nobody_learns_moves_nothing(audit, tmp_path):
-    rows = Path(trace_of(tmp_path / "t.csv", ["a", "b", "c"]))
+    rows = Path(write_trace(tmp_path / "t.csv", ["a", "b", "c"]))
     rows.write_text(rows.read_text() + "2021-04-22T19:00:00Z,c,52.01,4.015,-90,y\n")
-    changes = replayed(str(rows), **STATED | {"cell": "all"}) | {
+    changes = build_replay(str(rows), **STATED | {"cell": "all"}) | {
         "learning.data": {"kind": "measured", "cell": "x"}
     }
     assert not find_violations(
@@ -258,10 +261,10 @@ def test_days_that_follow_from_rows_are_found(audit, tmp_path, monkeypatch):
 
     monkeypatch.setattr(setting_up, "_find_days", find_days)
     trace = tmp_path / "t.csv"
-    trace_of(trace, ("a", "b"))
+    write_trace(trace, ("a", "b"))
     trace.write_text(trace.read_text() + "2021-04-24T12:00:00Z,e,52.01,4.015,-80,x\n")
     extent = STATED | {"until": "2021-04-26"}
-    changes = replayed(str(trace), **extent) | {
+    changes = build_replay(str(trace), **extent) | {
         "learning.data": {"kind": "measured", "hold_out_by": "day"}
     }
     rows = audit([CLIP, CENTRAL], changes, max_n=5)
@@ -282,7 +285,7 @@ def test_turns_that_follow_one_another_over_a_day_of_23_hours(audit, tmp_path, m
         for k, user in enumerate("abcd")
     ]
     trace.write_text("\n".join(["time_s,user,lat,lon,rsrp_dbm,cell", *rows]) + "\n")
-    changes = replayed(
+    changes = build_replay(
         str(trace), **STATED | {"since": "2021-03-26", "until": "2021-04-01"}
     ) | half("cyclic")
     changes |= {
@@ -304,7 +307,7 @@ def test_users_that_one_user_decides_are_named(audit, tmp_path):
     lines += [f"2021-04-21T{8 + k:02d}:00:00Z,u{k},52.01,4.015,-80,x" for k in range(6)]
     lines += ["2021-04-22T08:00:00Z,u0,52.01,4.016,-81,x"]
     trace.write_text("\n".join(lines) + "\n")
-    rows = audit([CLIP, CENTRAL], replayed(str(trace), **STATED, users="auto"), max_n=6)
+    rows = audit([CLIP, CENTRAL], build_replay(str(trace), **STATED, users="auto"), max_n=6)
     assert {row["ue"] for row in rows if row["mechanism"] == "what a user is"} == {"u0"}
 
 
@@ -482,8 +485,8 @@ def test_merging_the_first(audit, monkeypatch):
 
 def test_an_area_that_follows_from_rows_without_a_word(audit, tmp_path, monkeypatch):
     monkeypatch.setattr(Replay, "list_drawn_values", lambda self, *args: [])
-    trace = trace_of(tmp_path / "t.csv", ("a", "b", "c", "far"))
-    rows = audit([CLIP, CENTRAL], replayed(trace), max_n=4)
+    trace = write_trace(tmp_path / "t.csv", ("a", "b", "c", "far"))
+    rows = audit([CLIP, CENTRAL], build_replay(trace), max_n=4)
     assert "the area" in {row["mechanism"] for row in rows if row["verdict"] == "violated"}
 
 

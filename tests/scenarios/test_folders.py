@@ -112,8 +112,8 @@ def test_never_two_hold_a_folder(out, monkeypatch):
 def test_a_lock_ends_with_its_owner(out):
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom scenarios.app.results.folder "
-        "import held\n"
-        "with held(Path(sys.argv[1]), 'run', lambda: None):\n    print('held', "
+        "import lock_folder\n"
+        "with lock_folder(Path(sys.argv[1]), 'run', lambda: None):\n    print('held', "
         "flush=True)\n    time.sleep(60)\n"
     )
     command = [sys.executable, "-c", code, str(out)]

@@ -1,6 +1,7 @@
 """The gate of a power study: its verdict by hand, equal noise, runs that go on, and what is
 refused."""
 
+import json
 import math
 import re
 import shutil
@@ -10,7 +11,7 @@ import pandas
 from pytest import approx, mark
 from refused import catch_line
 
-from scenarios.app.results.folder import read_record_table, read_summary
+from scenarios.app.results.folder import read_record_table
 from scenarios.app.run.events import ignore_event
 from scenarios.app.run.sweep import Sweep
 from scenarios.app.study.load import Scenario, parse_value
@@ -148,7 +149,8 @@ def test_noise_is_equal_by_a_slow_calculation(tmp_path):
 def test_a_gate_goes_on_and_its_figures_are_those_of_runs(out):
     message = play_gate(build_sweep(out), [1])
     first = (out / "gate.csv").read_bytes()
-    assert read_summary(out)["gate"]["verdict"] == message["verdict"] == "radio only"
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["gate"]["verdict"] == message["verdict"] == "radio only"
     table = pandas.read_csv(out / "gate.csv").set_index("label")
     assert list(table.index) == [FULL, *RULES, "log-linear, least leak"]
     assert (table["of"] > 0).all()

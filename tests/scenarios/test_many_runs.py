@@ -29,9 +29,9 @@ def count_opened(monkeypatch, work):
     counted = Counter()
     real = netsim.safe._open_descriptor
 
-    def descriptor(path, flags, own):
+    def descriptor(path, flags, is_ours):
         counted[Path(path).parent.name, Path(path).name] += 1
-        return real(path, flags, own)
+        return real(path, flags, is_ours)
 
     monkeypatch.setattr(netsim.safe, "_open_descriptor", descriptor)
     work()

@@ -57,8 +57,8 @@ def raw_samples(study):
     for k in range(round(study.world.duration_s / all_rows)):
         if k:
             world.env.run(until=k * all_rows)
-        links = world.links()
-        serving = links.serving if k == 0 else world.serving(links)
+        links = world.compute_links()
+        serving = links.find_serving if k == 0 else world.find_serving(links)
         got = receive_broadcast(links, serving, study.world.radio.downlink)
         values.append(np.column_stack([getattr(got, name) for name in QUANTITIES]))
     return np.concatenate(values)
@@ -262,8 +262,8 @@ def test_tracks_are_where_ues_were_and_who_served_them(radio_run):
     world = build_study_world(study)
     for time_s in (100.0, 300.0):
         world.env.run(until=time_s)
-        at_m = world.position_m()
-        serving = world.serving(world.links())
+        at_m = world.locate_ues()
+        serving = world.find_serving(world.links())
         for ue in range(4):
             last = np.flatnonzero((rows["ue"] == ue) & (rows["time_s"] <= time_s))[-1]
             assert [rows["x_m"][last], rows["y_m"][last]] == approx(at_m[ue], rel=1e-8)
@@ -284,7 +284,7 @@ def test_coverage_is_the_strongest_cell_at_each_place(radio_run):
     place = np.column_stack([table["x_m"], table["y_m"]])
     assert len(place) == 100 * 75
     assert np.unique(np.round(np.diff(np.unique(table["x_m"])), 6)).tolist() == [4.0]
-    got = world.budget.links(0.0, place[::97])
+    got = world.budget.compute_links(0.0, place[::97])
     assert table["rsrp_dbm"][::97] == approx(got.rsrp_dbm.max(axis=1), rel=1e-8)
     assert set(table["los"]) <= {0.0, 1.0}
     assert np.isfinite(table["sinr_db"]).all()

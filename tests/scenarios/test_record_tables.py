@@ -126,8 +126,8 @@ def test_a_command_reads_back_no_table_that_it_wrote(tmp_path, monkeypatch, caps
     opened = safe._open_descriptor
     read = Counter()
 
-    def count_reads(path, flags, own):
-        file = opened(path, flags, own)
+    def count_reads(path, flags, is_ours):
+        file = opened(path, flags, is_ours)
         if not flags & (os.O_WRONLY | os.O_RDWR) and Path(path).is_relative_to(tmp_path / "out"):
             read[Path(path).suffix] += 1
         return file

@@ -83,7 +83,7 @@ def test_lines_between_rows_are_where_ues_were_at_every_look(model):
     for time_s in np.arange(0.0, world.duration_s + 1e-9, every_s):
         if time_s:
             world.env.run(until=time_s)
-        at_m = world.position_m()
+        at_m = world.locate_ues()
         for ue, (times, rows) in tracks.items():
             interpolated_m = [np.interp(time_s, times, rows[:, k]) for k in (0, 1)]
             assert interpolated_m == approx(at_m[ue], abs=1e-5), (ue, time_s)

@@ -77,7 +77,7 @@ def run_search(tuned):
 
 def test_the_minimum_of_a_closed_form_is_found(quick, tmp_path):
     tuned = run_search(build_search(tmp_path, trials=40, verify=0))
-    values = [trial.mean(RMSE) for trial in tuned.trials]
+    values = [trial.compute_mean(RMSE) for trial in tuned.trials]
     (best,) = tuned.best
     assert values[int(best.removeprefix("trial-")) - 1] == min(values) < 0.05
     assert np.median(values[20:]) < 0.5 * 4 / 3  # of random draws the mean is 4 / 3
@@ -90,9 +90,11 @@ def test_the_winner_never_breaks_a_constraint(quick, tmp_path, out):
     )
     rows = {trial.label: trial for trial in tuned.trials}
     assert rows[tuned.best[0]].settings[RATE] <= 0.001  # the minimum at 0.01 breaks it
-    better = [t for t in tuned.trials if t.mean(RMSE) < rows[tuned.best[0]].mean(RMSE)]
+    better = [
+        t for t in tuned.trials if t.compute_mean(RMSE) < rows[tuned.best[0]].compute_mean(RMSE)
+    ]
     assert better
-    assert all(tuned.state(trial) == f"breaks {ACCURACY}<=0.1" for trial in better)
+    assert all(tuned.describe_trial(trial) == f"breaks {ACCURACY}<=0.1" for trial in better)
     none = run_search(build_search(out, constraints=[f"{ACCURACY}>=1000"], trials=5))
     assert none.best == []
     assert "No finished trial keeps every constraint" in build_search_tables(out)[0].notes[-1]
@@ -100,7 +102,10 @@ def test_the_winner_never_breaks_a_constraint(quick, tmp_path, out):
 
 def test_the_front_has_every_trial_that_no_other_one_beats(quick, tmp_path):
     tuned = run_search(build_search(tmp_path, (RMSE, ACCURACY), trials=15, verify=0))
-    rows = [(trial.mean(RMSE), trial.mean(ACCURACY), trial.label) for trial in tuned.trials]
+    rows = [
+        (trial.compute_mean(RMSE), trial.compute_mean(ACCURACY), trial.label)
+        for trial in tuned.trials
+    ]
     unbeaten = sorted(
         (a, n)
         for a, b, n in rows
@@ -180,7 +185,7 @@ def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, tmp_path):
     *_, fresh = tuned.trials
     assert fresh.label == f"{tuned.best[0]}{FRESH}"
     assert fresh.seeds == [5]
-    assert tuned.state(fresh) == f"breaks {low}"
+    assert tuned.describe_trial(fresh) == f"breaks {low}"
     shown = [[to_mark(cell).text for cell in row] for row in build_search_tables(tmp_path)[0].rows]
     assert [
         row
@@ -252,15 +257,16 @@ def test_the_command_verifies_the_winner_and_an_interrupted_one_ends_the_same(
     assert collect_bytes(tmp_path / "a") == whole
 
 
-def test_a_key_inside_a_list_is_tuned_for_the_strongest_named_share(tmp_path, out):
+def test_a_key_inside_a_list_is_tuned_for_the_strongest_named_share(tmp_path):
     strongest = "leakage.strongest_located.percent"
     key = "learning.attacks.0.cluster_m"
     changes = {"world.duration_s": 172_800, "learning.round_s": 86_400}
     changes["vary"] = {"seed": [1], "random": {"space": {key: {"choices": [30.0, 60.0]}}}}
     sweep = Sweep(Scenario.from_source("campus", changes), tmp_path, 1, lambda event: None)
     (trial,) = run_search(Search(sweep, parse_goals([strongest], ["max"], []), 1, verify=0)).trials
-    study = load(out / "seed-1" / STUDY)
-    summary = read_summary(out / "seed-1")
+    folder = tmp_path / "trial-1" / "seed-1"
+    study = load(folder / STUDY)
+    summary = read_summary(folder)
     assert study.learning.attacks[0].cluster_m == trial.settings[key]
     assert trial.values[strongest] == [summary[strongest]]
 

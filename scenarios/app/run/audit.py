@@ -128,7 +128,7 @@ def _play_recording(study: Study, setup: Setup, recording: Recording) -> Ledger:
     )
     probed = replace(setup, recorder=Recorder(setup.recorder.folder, TABLES), probe=recording)
     server = LearningServer(world, probed, start_state(setup, len(world.ues)))
-    unwatched: Any = SimpleNamespace(played=lambda *_: None, rested=lambda _: None)
+    unwatched: Any = SimpleNamespace(report_round=lambda *_: None, report_state=lambda _: None)
     played = world.env.process(server.serve(unwatched))
     world.env.run(until=world.duration_s + 1.0)
     world.env.run(until=played)
