@@ -248,7 +248,7 @@ class TestFading:
         h = part.draw_amplitudes(arange(3000), 3, 5, self.rng)
         assert_allclose((abs(h) ** 2).mean(), 1.0, rtol=0.02)
         assert_array_equal(h[:10, :2], part.draw_amplitudes(arange(10), 2, 5, self.rng))
-        assert not array_equal(h[:10], part.draw(arange(10), 3, 6, self.rng))
+        assert not array_equal(h[:10], part.draw_amplitudes(arange(10), 3, 6, self.rng))
         between = vdot(h[:, 0, 0], h[:, 1, 0]) / len(h)
         assert abs(between) < 0.05 + (0.05 if part.kind == "rician" else 0)
 

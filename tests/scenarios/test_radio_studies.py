@@ -58,7 +58,7 @@ def raw_samples(study):
         if k:
             world.env.run(until=k * all_rows)
         links = world.compute_links()
-        serving = links.find_serving if k == 0 else world.find_serving(links)
+        serving = links.serving if k == 0 else world.find_serving(links)
         got = receive_broadcast(links, serving, study.world.radio.downlink)
         values.append(np.column_stack([getattr(got, name) for name in QUANTITIES]))
     return np.concatenate(values)
@@ -263,7 +263,7 @@ def test_tracks_are_where_ues_were_and_who_served_them(radio_run):
     for time_s in (100.0, 300.0):
         world.env.run(until=time_s)
         at_m = world.locate_ues()
-        serving = world.find_serving(world.links())
+        serving = world.find_serving(world.compute_links())
         for ue in range(4):
             last = np.flatnonzero((rows["ue"] == ue) & (rows["time_s"] <= time_s))[-1]
             assert [rows["x_m"][last], rows["y_m"][last]] == approx(at_m[ue], rel=1e-8)
