@@ -77,10 +77,9 @@ class CosineDistance:
         direction = self.direction
         if k != len(direction):
             direction = direction[target]
-        length = self.net.compute_squared_norms(activations, deltas).view(k, q).sqrt()
-        activations = [values.view(k, q, -1) for values in activations]
-        deltas = [values.view(k, q, -1) for values in deltas]
-        return self.net.multiply_gradients(direction, activations, deltas) / length
+        by_target = [[values.view(k, q, -1) for values in side] for side in (activations, deltas)]
+        product = self.net.multiply_gradients(direction, *by_target)  # first: slopes add in order
+        return product / self.net.compute_squared_norms(activations, deltas).view(k, q).sqrt()
 
 
 @dataclass
@@ -157,7 +156,7 @@ def _update_inverse(inverse: Tensor, way: Tensor, bend: Tensor, learnt: Tensor) 
     before = torch.where(learnt[..., None, None], inverse, scale * identity)
     column = way[..., :, None]
     left = identity - column * bend[..., None, :] / curvature
-    return left @ before @ left.mT + column * column.mT / curvature
+    return left @ before @ left.mT + column * way[..., None, :] / curvature
 
 
 class PlaceGradients:
