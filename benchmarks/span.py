@@ -33,9 +33,8 @@ class Bench:
     span_ms: float | None = None
 
 
-FULL = Bench(
-    1_000, 10_000, (256, 128), span_ms=60_000 / (1_000 * 28)
-)  # 28 rounds of 1,000 UEs in a minute
+# 28 rounds of 1,000 UEs in a minute
+FULL = Bench(1_000, 10_000, (256, 128), span_ms=60_000 / (1_000 * 28))
 SMALL = Bench(4, 100, (16, 8))
 
 

@@ -277,9 +277,8 @@ def _distance(along: FloatArray, guesses_m: FloatArray) -> float:
     shadows = np.sort(project_points(guesses_m, along.shape[1]).T, axis=0)
     n = len(along)
     m = len(shadows)
-    ends = np.union1d(
-        np.arange(1, n + 1) * m, np.arange(1, m + 1) * n
-    )  # breakpoints of both quantiles, in 1 / (n m)
+    # breakpoints of both quantiles, in 1 / (n m)
+    ends = np.union1d(np.arange(1, n + 1) * m, np.arange(1, m + 1) * n)
     gaps = np.abs(along[(ends - 1) // m] - shadows[(ends - 1) // n])
     return float((np.diff(ends, prepend=0) @ gaps).mean() / (n * m))
 

@@ -54,9 +54,8 @@ SLOW_S = 0.2
 FULL_POWER_W = 0.2
 
 MEMORY_BAR_GB = 2.0
-GROWTH_BAR = (
-    1.1  # exponent of time a tick over the number of links; 1 is proportional, and timing is noisy
-)
+# exponent of time a tick over the number of links; 1 is proportional, and timing is noisy
+GROWTH_BAR = 1.1
 
 ROOT = Path(__file__).parent.parent
 Row = dict[str, Any]

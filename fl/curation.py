@@ -14,9 +14,8 @@ from netsim.part import Named, OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-UNTOUCHED = (
-    "untouched places"  # what a study offers until anything but learning depends on true places
-)
+# what a study offers until anything but learning depends on true places
+UNTOUCHED = "untouched places"
 
 
 class Curation(Named):

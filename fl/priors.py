@@ -110,9 +110,8 @@ class LogDistancePrior(Prior):
         return self.compute_rsrp_dbm(nearest_m)
 
 
-_STEP_M = (
-    20.0  # of the grid on which the law is computed, wider where it would have more numbers than
-)
+# of the grid on which the law is computed, wider where it would have more numbers than
+_STEP_M = 20.0
 _NUMBERS = 4_000_000
 _DEPTH = 6.0  # a place in a square of side s is s / 6 from its nearest side, on average
 

@@ -151,9 +151,8 @@ class Clock:
         """Number of rounds of a run; the last may be cut short."""
         n_rounds = find_first_multiple(duration_s, round_s)
         if self._has_day_rounds(round_s):
-            n_rounds = max(
-                n_rounds - 2, 0
-            )  # no change, nor all of them together, shifts the clock by two days
+            # no change, nor all of them together, shifts the clock by two days
+            n_rounds = max(n_rounds - 2, 0)
             while self.compute_round_end_s(n_rounds, round_s) < duration_s:
                 n_rounds += 1
         return n_rounds

@@ -188,9 +188,8 @@ _CRS = re.compile(
     r"(EPSG|OGC|CRS)(?:[:/]|\.XML#)(?:[\d.]*[:/])?(\w{1,9})",
     re.IGNORECASE,
 )
-_WGS84 = frozenset(
-    ("LONLAT", "84", "CRS84", "CRS84H", "WGS84", "WGS 84")
-)  # longitude first; H: a height, ignored
+# longitude first; H: a height, ignored
+_WGS84 = frozenset(("LONLAT", "84", "CRS84", "CRS84H", "WGS84", "WGS 84"))
 SAME_ORIGIN_M = 10.0  # between two origins that are one
 SYSTEMS = "local-metres, lonlat, or a code such as EPSG:32632"
 

@@ -71,9 +71,8 @@ def format_column(values: Sequence[object] | np.ndarray) -> list[str]:
     """The cells of a column; an array's all have one type, which is looked at once."""
     if isinstance(values, np.ndarray):
         if values.dtype.kind == "f":
-            return [
-                f"{v:.9g}" if v - v == 0 else "" for v in values.tolist()
-            ]  # of what is not finite: NaN
+            # of what is not finite: NaN
+            return [f"{v:.9g}" if v - v == 0 else "" for v in values.tolist()]
         if values.dtype.kind in "iu":
             return [str(v) for v in values.tolist()]
     return [format_cell(v) for v in values]

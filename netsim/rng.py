@@ -112,9 +112,8 @@ class Rng:
         if owners.shape != items.shape:
             owners, items = np.broadcast_arrays(owners, items)
         blocks = -(-count // 4)
-        few = (
-            owners.size * blocks <= _FEW and "numba" not in sys.modules
-        )  # loading compiled code takes longer
+        # loading compiled code takes longer
+        few = owners.size * blocks <= _FEW and "numba" not in sys.modules
         if count >= _LONG_ROW or few:
             rows = np.empty((owners.size, count), dtype=_U64)
             for row, o, i in zip(rows, owners, items, strict=True):
@@ -184,9 +183,8 @@ def _multiply_high(a: np.uint64, b: np.uint64) -> np.uint64:
 def _convert_to_unit(words: Words) -> FloatArray:
     """Numbers in (0, 1) of the upper 53 bits of words, which are overwritten."""
     words >>= _U64(11)
-    unit = words.astype(
-        np.float64
-    )  # in place from here on: noise on all updates is as large as they are
+    # in place from here on: noise on all updates is as large as they are
+    unit = words.astype(np.float64)
     unit += 0.5
     unit *= 2.0**-53
     return np.minimum(unit, _BELOW_ONE, out=unit)

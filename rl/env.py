@@ -151,9 +151,8 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
         """
         numbers = np.asarray(action)  # which refuses lists of several lengths
         if numbers.dtype.kind in "fiu" and numbers.shape == (self.n_ue,):
-            values = numbers.astype(
-                float
-            )  # the least integer has no absolute value of its own type
+            # the least integer has no absolute value of its own type
+            values = numbers.astype(float)
             outside = np.flatnonzero(~(np.abs(values) <= _END))
             if not len(outside):
                 return values

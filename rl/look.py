@@ -236,9 +236,8 @@ class Look(Columns):
         for absent UEs.
         """
         serving = np.maximum(self.links.serving, 0)[..., None, None]
-        h = np.take_along_axis(
-            np.swapaxes(self.links.h, 1, 2), serving, axis=1
-        )  # (S, K, K, M): of j there
+        # (S, K, K, M): of j there
+        h = np.take_along_axis(np.swapaxes(self.links.h, 1, 2), serving, axis=1)
         h_serving = np.take_along_axis(self.links.h, serving, axis=2)[:, :, 0]
         inner = np.abs(np.einsum("skm,skjm->skj", h_serving.conj(), h)) ** 2
         size = sum_strength(h_serving)[..., None] * self.air.noise_w

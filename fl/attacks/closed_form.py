@@ -27,9 +27,8 @@ def estimate_centroid(dw: FloatArray, db: FloatArray) -> FloatArray:
     (one unit), combined here over all units.
     """
     with np.errstate(all="ignore"):
-        scale = np.abs(db).max(
-            axis=1, initial=0.0
-        )  # so that squares of tiny updates do not underflow
+        # so that squares of tiny updates do not underflow
+        scale = np.abs(db).max(axis=1, initial=0.0)
         dw = dw / scale[:, None, None]
         db = db / scale[:, None]
         z = np.einsum("nh,nhp->np", db, dw) / np.einsum("nh,nh->n", db, db)[:, None]

@@ -16,9 +16,8 @@ from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-_START_NOISE = (
-    0.5  # standard deviation of starts around the mean or the last estimate, in standardised units
-)
+# standard deviation of starts around the mean or the last estimate, in standardised units
+_START_NOISE = 0.5
 _TOGETHER = 128  # updates that are searched at once: bounds the memory
 
 

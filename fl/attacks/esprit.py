@@ -18,9 +18,8 @@ from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray
 
 _FEW = 8  # points a side that are left at least where a grid is thinned
-_MIX = (
-    0.6180339887498949  # weight of the second shift: no two waves have the same mix but by chance
-)
+# weight of the second shift: no two waves have the same mix but by chance
+_MIX = 0.6180339887498949
 _STEPS = 8
 _WIDEST = 8  # points of a window a side at most,
 _WINDOWS = 40  # and windows

@@ -25,9 +25,8 @@ _ANGLES = 128  # of the border of the cells that got noise
 _OUTLIERS = 30  # cells whose ratio to the noise is largest: the gradient's own
 _FITS = 8
 _LEAST = 1e-3  # of the largest variance of the ramp
-_MISFIT_PER_M = (
-    1 / 60
-)  # of the largest cell: how much a place that is off by a metre leaves unexplained
+# of the largest cell: how much a place that is off by a metre leaves unexplained
+_MISFIT_PER_M = 1 / 60
 # cells, loudest against the noise, that are tried as places too: a gradient may be one cell wide
 _LOUD = 30
 _KEPT = 8  # places that are looked at more closely,

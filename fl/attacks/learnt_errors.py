@@ -35,9 +35,8 @@ from netsim.units import FloatArray, IntArray
 
 MAX_RANKS = 4
 """places of a UE and round that count, by descending weight"""
-_MOST_KEPT = (
-    512  # residuals, or steps; older ones are forgotten, since errors change as the model learns
-)
+# residuals, or steps; older ones are forgotten, since errors change as the model learns
+_MOST_KEPT = 512
 _STEPS = 60  # of EM
 _LEAST_M = 1.0
 _LEAST_GAIN = 0.001
@@ -49,9 +48,8 @@ _MOST_MPS = 50.0
 _AT_ONCE = 4.0  # factor of speeds
 _SAME_SPEED = 1.25
 _SAME_SHARE = 0.1  # what is nearer is left as it is
-_MATCHED = tuple(
-    2**k for k in range(2, 13)
-)  # rounds after which the motion of made-up UEs is matched again
+# rounds after which the motion of made-up UEs is matched again
+_MATCHED = tuple(2**k for k in range(2, 13))
 
 
 def rank_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray]:

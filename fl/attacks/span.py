@@ -36,9 +36,8 @@ _SPARE = 8  # directions beside those asked for, so that the search settles on t
 _SWEEPS = 2
 _AT_ONCE = 10_000  # places whose activations are computed at once: temporary ones stay in the cache
 _REFINED = 128  # places of those looked at first, around which all are
-_PLACES = (
-    3  # inputs of a first layer that reads positions alone, and its bias: they tell no places apart
-)
+# inputs of a first layer that reads positions alone, and its bias: they tell no places apart
+_PLACES = 3
 
 Reads = Callable[[FloatArray], FloatArray]
 """a(x) (n, p) of positions (n, 2)"""

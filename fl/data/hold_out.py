@@ -58,9 +58,8 @@ class Sessions:
         before_s = np.where(first, self.last_s[u], np.roll(t, 1))
         begins = t - before_s > gap_s + compute_rounding_s(gap_s, t)
         begun = np.cumsum(begins)
-        earlier: IntArray = (begun - begins)[first][
-            np.cumsum(first) - 1
-        ]  # sessions of UEs before this one
+        # sessions of UEs before this one
+        earlier: IntArray = (begun - begins)[first][np.cumsum(first) - 1]
         after = self.number[u] + begun - earlier
         session = np.empty_like(after)
         session[order] = after - 1

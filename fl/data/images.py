@@ -275,9 +275,8 @@ def _share_fairly(demand: IntArray, left: int) -> IntArray:
     return got
 
 
-_LEAST = (
-    1e-300  # share of a class, so that some class is left to draw from when all others have run out
-)
+# share of a class, so that some class is left to draw from when all others have run out
+_LEAST = 1e-300
 
 
 class Dirichlet(Partition):

@@ -249,9 +249,8 @@ class AdaptiveClip(Defense):
             return state
         is_received = received.decoded
         _, first = np.unique(received.updates.ue, return_index=True)
-        n_bits = float(
-            is_received[first].sum()
-        )  # a UE with several models has one bit, which comes with the first
+        # a UE with several models has one bit, which comes with the first
+        n_bits = float(is_received[first].sum())
         if n_bits:
             return self._adapt_norm(state, (state.bits[is_received] - 0.5).sum(), n_bits)
         return state

@@ -48,9 +48,8 @@ _OF_A_ROUND = (
     "step",
 )  # estimates of a round are about a track; answers are about a UE
 MOST_CENTROIDS = 500  # true or named ones of a track whose distribution is compared,
-MOST_ESTIMATES = (
-    2000  # and estimates of a UE whose density names places; of more, as many evenly in time
-)
+# and estimates of a UE whose density names places; of more, as many evenly in time
+MOST_ESTIMATES = 2000
 FEWEST_DRAWS = 20  # of the band of random guesses,
 _Groups = dict[tuple[int, str], list[TrackEstimates]]
 GUESSES = 40  # beyond so many centroids, which draws of guesses fall matters less

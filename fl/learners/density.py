@@ -190,9 +190,8 @@ class SurfaceUpdates(Updates):
         if self.unit is None:
             return build_kernel_factors(at_m, float(self.bandwidth_m[k]), self.x_m, self.y_m)
         omega = self.unit[row] / self.bandwidth_m[k]  # (r, B, 2)
-        parts = build_wave_factors(
-            at_m[:, :, None], omega[:, None], self.x_m, self.y_m
-        )  # (r, s, B, P)
+        # (r, s, B, P)
+        parts = build_wave_factors(at_m[:, :, None], omega[:, None], self.x_m, self.y_m)
         shape = len(row), samples.shape[1] * omega.shape[1]
         return [
             (fx.reshape(*shape, len(self.x_m)), fy.reshape(*shape, len(self.y_m)))
@@ -443,7 +442,6 @@ def measure_nearest_mean_m(position_m: FloatArray, k: int, rng: Rng) -> float:
     n = len(position_m)
     lot = rng.uniform("neighbours", np.arange(n))
     sampled_m = position_m[np.argsort(lot, kind="stable")[: max(n // _SAMPLE, 1)]]
-    distance, _ = cKDTree(position_m).query(
-        sampled_m, k=[k + 1]
-    )  # the nearest of all is the place itself
+    # the nearest of all is the place itself
+    distance, _ = cKDTree(position_m).query(sampled_m, k=[k + 1])
     return max(float(distance.mean()), 1e-3)

@@ -310,9 +310,8 @@ class RsrpNet(LayeredLearner):
         return replace(updates, bound=bound)
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
-        first = self._count_parameters_before(
-            self.frozen_layers + 1
-        )  # noise or a projection may have moved what is frozen
+        # noise or a projection may have moved what is frozen
+        first = self._count_parameters_before(self.frozen_layers + 1)
         moved = np.where(np.arange(merged.shape[1]) < first, 0.0, merged)
         return replace(model, parameters=model.parameters + moved)
 

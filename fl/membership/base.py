@@ -112,9 +112,8 @@ class GradientNorm(Inference):
 
 _MOST_RECORDS = 6000  # of one regression: a matrix of 288 MB
 _MOST_NUMBERS = 200_000_000  # of the gradients of an update's records
-_LEAST_NOISE = (
-    1e-12  # variance of what the records leave of an update, as a share of its mean square
-)
+# variance of what the records leave of an update, as a share of its mean square
+_LEAST_NOISE = 1e-12
 
 
 @frozen

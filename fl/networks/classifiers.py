@@ -147,9 +147,8 @@ class Cnn(Network):
     batch_norm: bool = True
     """whether channels are normalised before the fully connected layer"""
 
-    n_together = (
-        1  # measured: grouped convolutions and vmap take 1.5 to 2 times as long as device by device
-    )
+    # measured: grouped convolutions and vmap take 1.5 to 2 times as long as device by device
+    n_together = 1
     reference = (
         "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section "
         "V-A; Ioffe and Szegedy 2015"

@@ -128,9 +128,8 @@ class Mlp:
         """Inputs of layer `layer` (from 1) of the network parameters (d,) for z (N, p), then 1: (N,
         inputs + 1).
         """
-        before = replace(
-            self, sizes=(*self.sizes[:layer], 1)
-        )  # no hidden layer after it is computed
+        # no hidden layer after it is computed
+        before = replace(self, sizes=(*self.sizes[:layer], 1))
         activations = before.forward(_to_stack(parameters), _to_stack(z))[1]
         return np.column_stack([activations[-1][0].numpy(), np.ones(len(z))])
 

@@ -192,7 +192,6 @@ def _sum_clipped(gradient: Tensor, clip: float) -> Tensor:
     finite are 0.
     """
     gradients = gradient.nan_to_num_().double()
-    max_norm = (
-        0.999999999 * clip
-    )  # rounding of the norm and of the sum, of a million numbers, must not exceed the bound
+    # rounding of the norm and of the sum, of a million numbers, must not exceed the bound
+    max_norm = 0.999999999 * clip
     return max_norm / torch.linalg.vector_norm(gradients, dim=1).clamp(min=max_norm) @ gradients

@@ -24,9 +24,8 @@ from netsim.units import FloatArray, IntArray
 
 ACTIVATIONS = ("relu", "elu", "tanh", "sigmoid")
 _RELU, _ELU, _TANH = range(3)
-_BLOCK_BYTES = (
-    2**22
-)  # of weights and gradients that take turns: large enough that calls cost little
+# of weights and gradients that take turns: large enough that calls cost little
+_BLOCK_BYTES = 2**22
 _SGD = Sgd()
 POLYAK = 3.0
 """largest learning rate times |gradient|^2 over the loss of a batch: 1 / c of Loizou et al. with c

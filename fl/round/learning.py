@@ -353,9 +353,8 @@ class Learning(Part):
         by_place = self.availability.by_place or "block" in getattr(self.data, "held_out_by", ())
         for i, rule in enumerate(self.withholding):
             by_place |= rule.by_place
-            refuse_unmet(
-                f"withholding[{i}]", rule, offered | {HOMES}
-            )  # whether there are any, the world says
+            # whether there are any, the world says
+            refuse_unmet(f"withholding[{i}]", rule, offered | {HOMES})
         if by_place and "positions" in offered:
             return offered - {RECORDS_ALONE}
         return offered | {UNTOUCHED}

@@ -21,9 +21,8 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 from netsim.world.world import World
 
-_ROUNDING = (
-    1e-9  # relative; the rate of a transmission that took its time is computed from its bits
-)
+# relative; the rate of a transmission that took its time is computed from its bits
+_ROUNDING = 1e-9
 
 
 @frozen
@@ -199,9 +198,8 @@ def _link_eavesdropper(
     """
     signal_w = channel.power_w * strength
     signal_w = np.where(np.isfinite(signal_w), signal_w, 0.0)
-    thermal_w = np.fmin(
-        channel.thermal_w, uplink.band_noise_w()
-    )  # all of it for one that did not send
+    # all of it for one that did not send
+    thermal_w = np.fmin(channel.thermal_w, uplink.band_noise_w())
     snr = signal_w / thermal_w
     rate_bps = uplink.rate_bps(snr) * (thermal_w / uplink.band_noise_w())
     std = compute_noise_std(uploads.rho, snr)

@@ -533,9 +533,8 @@ class LearningServer:
         if flying is None or not len(ended.ue):
             return
         place = {ue: i for i, ue in enumerate(ended.ue.tolist())}
-        of_row = np.array(
-            [place.get(ue, -1) for ue in flying.ue.tolist()]
-        )  # of all that fly; -1: still does
+        # of all that fly; -1: still does
+        of_row = np.array([place.get(ue, -1) for ue in flying.ue.tolist()])
         # of_row of received rows; rows of each window
         order = list[int]()
         pieces = []

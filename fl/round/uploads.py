@@ -49,9 +49,8 @@ class Uploads(Columns):
     serving: IntArray
     distance_m: FloatArray
     rsrp_dbm: FloatArray
-    made: (
-        DenseUpdates | Updates
-    )  # a checkpoint has dense ones alone, and reads back the class that it finds here
+    # a checkpoint has dense ones alone, and reads back the class that it finds here
+    made: DenseUpdates | Updates
     sent: DenseUpdates | Updates
     bits: FloatArray
     rho: FloatArray

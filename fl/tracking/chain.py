@@ -348,9 +348,8 @@ def fit_weights(
     start = assume_weights(sigma_m)
     if not len(displacement_m):
         return start
-    variance_m2 = np.append(
-        cell_m**2 / 6.0, sigma_m**2
-    )  # two places in a cell: cell^2 / 6 per axis
+    # two places in a cell: cell^2 / 6 per axis
+    variance_m2 = np.append(cell_m**2 / 6.0, sigma_m**2)
     square_m2 = displacement_m[:, None] ** 2
     kernel = np.exp(-square_m2 / (2 * variance_m2))
     density = kernel / (2 * np.pi * variance_m2)

@@ -113,9 +113,8 @@ class Hours:
     @classmethod
     def from_times(cls, time_s: FloatArray, week_s: FloatArray, round_s: float) -> Hours:
         """Rounds of round_s that end at time_s (n,), which by the wall clock is week_s (n,)."""
-        weeks = np.floor(
-            (time_s - week_s) / WEEK_S + 0.5
-        )  # clock changes are far below half a week
+        # clock changes are far below half a week
+        weeks = np.floor((time_s - week_s) / WEEK_S + 0.5)
         middle_s = weeks * WEEK_S + week_s - round_s / 2
         day, rest_s = np.divmod(middle_s, DAY_S)
         return cls(day.astype(int), rest_s / _HOUR_S, round_s > _LONGEST_S)
@@ -404,9 +403,8 @@ class EstimatesOfUe:
     def _assign_estimates(self, place_m: FloatArray, share: FloatArray) -> FittedPlaces:
         """Responsibilities and log-likelihood of places and shares (C, k)."""
         prior = self.right[:, None] * share[self.time_class]
-        prior *= _SUREST / np.maximum(
-            prior.sum(axis=1, keepdims=True), _SUREST
-        )  # where more lie there than errors say
+        # where more lie there than errors say
+        prior *= _SUREST / np.maximum(prior.sum(axis=1, keepdims=True), _SUREST)
         joint = prior * self.compute_density(place_m)
         elsewhere = (1.0 - prior.sum(axis=1)) / self.area_m2
         whole = joint.sum(axis=1) + elsewhere

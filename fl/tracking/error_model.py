@@ -179,9 +179,8 @@ def _integrate_cells(
     mean_m = np.where(is_named, at_m, 0.0)[..., None]
     std_m = np.broadcast_to(sigma_m, at_m.shape)[..., None]
     away = (edge_m - mean_m) / std_m
-    tail = ndtr(
-        -np.abs(away)
-    )  # beyond each edge, seen from the mean, so that far cells keep their small differences
+    # beyond each edge, seen from the mean, so that far cells keep their small differences
+    tail = ndtr(-np.abs(away))
     around = (away[..., :-1] <= 0) & (away[..., 1:] > 0)
     inner = 1.0 - tail[..., :-1] - tail[..., 1:]
     mass = np.where(around, inner, np.abs(np.diff(tail)))

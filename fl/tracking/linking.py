@@ -40,9 +40,8 @@ from netsim.clock import compute_rounding_s
 from netsim.columns import Columns, frozen, no_ints, split_blocks
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
-_STD_M = np.array(
-    [0.0, 150.0, 400.0, 1000.0, 2500.0]
-)  # of motion in one round, per axis; the first stays
+# of motion in one round, per axis; the first stays
+_STD_M = np.array([0.0, 150.0, 400.0, 1000.0, 2500.0])
 _STAYS = 10.0
 _MOVES = 2.5  # what first guesses of their weights count, in links
 _SEEN = 0.7
@@ -182,9 +181,8 @@ def update_tracks(
     has_density = density.any(axis=(1, 2))
     outlier = np.where(has_density, error.outlier / area_m2, 1.0)
     false = outlier[:, None] * predicted.weight
-    weight = np.concatenate(
-        [density, false[:, None]], axis=1
-    )  # (n, R + 1, K), the last of a false estimate
+    # (n, R + 1, K), the last of a false estimate
+    weight = np.concatenate([density, false[:, None]], axis=1)
     weight /= weight.sum(axis=(1, 2), keepdims=True)
     gain = np.zeros((n, ranks + 1, k))
     total_m2 = before + truths.sigma_m[..., None] ** 2

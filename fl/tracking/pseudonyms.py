@@ -148,9 +148,8 @@ class Names:
         """
         named = np.flatnonzero(self.first_round <= belief.round)
         last = np.full(len(self.name_of_ue), -1)
-        np.maximum.at(
-            last, self.owner[named], named
-        )  # names are numbered in the order in which they were given
+        # names are numbered in the order in which they were given
+        np.maximum.at(last, self.owner[named], named)
         latest = belief.select_ues(last[self.owner[belief.ue]] == belief.ue)
         latest = latest.select_ues(np.argsort(self.owner[latest.ue], kind="stable"))
         return replace(latest, ue=self.owner[latest.ue])

@@ -135,9 +135,8 @@ class Buildings:
         towards_rad = np.zeros(len(a_m))
         unlimited_m = np.full(len(self), np.inf)
         for part in find_stretches(Lines.from_ends(a_m, b_m, walls), walls, unlimited_m):
-            order = np.argsort(
-                -part.from_m, kind="stable"
-            )  # the nearest is written last, and stays
+            # the nearest is written last, and stays
+            order = np.argsort(-part.from_m, kind="stable")
             row = part.line[order]
             wall = part.wall[order]
             far_m[row] = part.from_m[order]

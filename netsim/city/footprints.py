@@ -446,8 +446,7 @@ def read_street_file(
             f"{file}: none of its streets lies in the area of the buildings, their middles are "
             f"{away_m:,.0f} m apart; {them}, or set margin_m if they are near"
         )
-    assembled = assemble_streets(
-        inside, 0.0 if is_network else SNAP_M
-    )  # edges of a network meet at junctions only
+    # edges of a network meet at junctions only
+    assembled = assemble_streets(inside, 0.0 if is_network else SNAP_M)
     assembled.check(file)
     return StreetFile(assembled.graph, (*notices, *assembled.notices(file)), location)

@@ -56,9 +56,8 @@ def separate_footprints(
     rank = np.argsort(np.lexsort((-height_m, ~is_part)))
     pair = tree.query(shape)
     pair = pair[:, rank[pair[0]] > rank[pair[1]]]
-    pair = pair[
-        :, shapely.relate_pattern(*shape[pair], "T********")
-    ]  # far faster than to intersect all
+    # far faster than to intersect all
+    pair = pair[:, shapely.relate_pattern(*shape[pair], "T********")]
     shared_m2 = shapely.area(shapely.intersection(*shape[pair]))
     is_one = shared_m2 >= _OF_ONE_HOUSE * shapely.area(shape[pair]).min(axis=0)
     above = is_raised[pair] & ~is_raised[pair[::-1]]

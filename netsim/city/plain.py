@@ -235,7 +235,6 @@ class Generated(City):
             centre_m = area.low_m + reach_m + unit[rows, 3:5] * room_m
             way = np.stack([np.cos(angle_rad), np.sin(angle_rad)], axis=2)
             corner_m = centre_m[:, None] + radius_m[:, :, None] * way
-            footprint[rows] = shapely.polygons(
-                np.clip(corner_m, area.low_m, area.high_m)
-            )  # against rounding
+            # against rounding
+            footprint[rows] = shapely.polygons(np.clip(corner_m, area.low_m, area.high_m))
         return Buildings(footprint, map_to_span(self.building_height_m, unit[:, 5]))

@@ -43,9 +43,8 @@ _CUT = (0.4, 0.6)  # where a block or lot is split, as a share of its longer sid
 _OLD_TOWN = 0.12  # radius of the pedestrian centre as a share of the shorter side
 _RIVER_M = 60.0
 _BRIDGES = 3
-_EXTENSION_M = (
-    0.05  # cuts reach beyond the streets that they end at, so that noding finds the crossing
-)
+# cuts reach beyond the streets that they end at, so that noding finds the crossing
+_EXTENSION_M = 0.05
 _INNER = 0.08  # of the axis of the river, outside of which no street becomes a bridge
 _LEVELS = 40  # of splitting
 
@@ -57,9 +56,8 @@ _MIN_AREA_M2 = 60.0  # of a building
 _FLOORS_CENTRE = 6.0
 _FLOORS_FALL = 3.5
 _FLOORS_STD = 1.2
-_MAX_FLOORS = (
-    8  # [TR 38.901, Section 7.2]: UEs at most 22.5 m high, up to which its laws were published
-)
+# [TR 38.901, Section 7.2]: UEs at most 22.5 m high, up to which its laws were published
+_MAX_FLOORS = 8
 
 
 class Town(City):
@@ -282,9 +280,8 @@ def _cut_at_river(roads: Roads, river: "Polygon", axis: "Geometry") -> Roads:
     where_share = shapely.line_locate_point(
         axis, shapely.centroid(shapely.intersection(line, axis)), normalized=True
     )
-    whole &= (where_share > _INNER) & (
-        where_share < 1.0 - _INNER
-    )  # none along the border of the area
+    # none along the border of the area
+    whole &= (where_share > _INNER) & (where_share < 1.0 - _INNER)
     is_bridge = np.zeros(len(line), dtype=bool)
     new_bridges = []
     for share in (np.arange(_BRIDGES) + 0.5) / _BRIDGES:
@@ -313,9 +310,8 @@ def _build_bridge(axis: "Geometry", share: float, river: "Polygon") -> "Geometry
     reach_m = _RIVER_M * np.array([-way[1], way[0]])
     across = shapely.linestrings([at_m - reach_m, at_m + reach_m])
     part = shapely.get_parts(shapely.intersection(across, shapely.buffer(river, _EXTENSION_M)))
-    return part[
-        np.argmin(shapely.distance(part, shapely.points(at_m)))
-    ]  # in a bend the line may cross twice
+    # in a bend the line may cross twice
+    return part[np.argmin(shapely.distance(part, shapely.points(at_m)))]
 
 
 def _add_side_streets(

@@ -208,9 +208,8 @@ class Commuter(Mobility):
         is_same = plan.stop[:, 1:] == plan.stop[:, :-1]
         stays_put = np.append(is_same, np.full((n, 1), True), axis=1)
         corner_m = np.where(stays_put[:, :, None], next_m, corner_m)
-        knot_m = np.stack(
-            [place_m, place_m, corner_m], axis=2
-        )  # (n, 6, 3, 2): arrival, departure, corner of the walk
+        # (n, 6, 3, 2): arrival, departure, corner of the walk
+        knot_m = np.stack([place_m, place_m, corner_m], axis=2)
         pace = np.append(rng.uniform("pace", ue, (5,)), np.zeros((n, 1)), axis=1)
         speed_m_s = self.walk_speed_m_s * (_PACE_LOW + (_PACE_HIGH - _PACE_LOW) * pace)
         first_s = np.linalg.norm(corner_m - place_m, axis=2) / speed_m_s
@@ -296,9 +295,8 @@ def _draw_dwell_fixes(
     mean = rate_per_s * (leave_s - arrive_s)
     upto = np.cumsum(mean, axis=1)
     max_mean = upto.max(initial=0.0)
-    count = int(
-        max_mean + 8 * np.sqrt(max_mean) + 20
-    )  # a Poisson count above this has probability below 1e-12
+    # a Poisson count above this has probability below 1e-12
+    count = int(max_mean + 8 * np.sqrt(max_mean) + 20)
     arrival = np.cumsum(rng.exponential("dwell", ue, (count,)), axis=1)  # (n, count)
     stay = sum(arrival >= until[:, None] for until in upto.T)
     row, column = np.nonzero(stay < upto.shape[1])

@@ -70,9 +70,8 @@ class Legged(Mobility):
     def advance(self, state: Leg, t0_s: float, t1_s: float, ground: Ground) -> tuple[Leg, Fixes]:
         while len(late := np.flatnonzero(state.pause_until_s <= t1_s)):
             state = state.replace_rows(late, self.draw_next_leg(state.select(late), ground))
-        walk_s = np.maximum(
-            state.arrive_s - state.depart_s, 1e-200
-        )  # a leg of no length is over at once
+        # a leg of no length is over at once
+        walk_s = np.maximum(state.arrive_s - state.depart_s, 1e-200)
         done = np.clip((t1_s - state.depart_s) / walk_s, 0.0, 1.0)[:, None]
         # this form, not origin + done * way, so that the waypoint itself is met exactly
         position_m = (1.0 - done) * state.origin_m + done * state.target_m

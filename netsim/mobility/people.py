@@ -41,9 +41,8 @@ WORK_CLOSES_H = 19.0
 _LATEST_NIGHT_H = 23.9  # so that every night begins on the day that it belongs to
 _ROUNDING_H = 1e-6  # an hour that is computed from the end of a period belongs to the next one
 _PARETO = 1.2  # exponent of the distribution of attractiveness per floor area
-_OPENS_H = np.array(
-    [8.0, 10.0, 17.0]
-)  # shops and services, restaurants and shopping, evening venues
+# shops and services, restaurants and shopping, evening venues
+_OPENS_H = np.array([8.0, 10.0, 17.0])
 _CLOSES_H = np.array([18.0, 20.0, 24.0])
 _TRIES = 16  # points of the bounding box that are tried for a room
 _NEAR_M = 100.0  # added to distances, so that gravity stays finite
@@ -204,9 +203,8 @@ def draw_weighted_index(
     shifted = np.where(mark < upto[excluded] - own_weight, mark, mark + own_weight)
     chosen = np.searchsorted(upto, shifted, side="right")
     chosen = np.minimum(chosen, last)
-    neighbour = np.where(
-        excluded == 0, 1, excluded - 1
-    )  # sums are rounded, so the index left out may come up
+    # sums are rounded, so the index left out may come up
+    neighbour = np.where(excluded == 0, 1, excluded - 1)
     return np.where(chosen == excluded, neighbour, chosen)
 
 

@@ -95,9 +95,8 @@ class Replay(Mobility, TraceSetting):
         """
         on_globe = trace.origin_deg is not None
         standing_in = any(notice.key == "trace-accuracy-missing" for notice in trace.notices)
-        zero = (
-            trace.counts.get("cell_missing", 0) > 0 or "0" in trace.cells
-        )  # of large numbers it is none
+        # of large numbers it is none
+        zero = trace.counts.get("cell_missing", 0) > 0 or "0" in trace.cells
         of_rows = {
             "the area": not sized,
             "the middle of the plane": on_globe,
@@ -183,9 +182,8 @@ class Replay(Mobility, TraceSetting):
         stale = last_row < 0
         stale |= age_s > fresh_s + compute_rounding_s(fresh_s, t1_s)
         position_m = np.where(stale[:, None], np.nan, rows.position_m[last_row])
-        new = first + np.argsort(
-            rows.ue[first:end], kind="stable"
-        )  # each UE's rows stay in order of time
+        # each UE's rows stay in order of time
+        new = first + np.argsort(rows.ue[first:end], kind="stable")
         seen = rows.select(new if rows.due is None else new[rows.due[new]])
         fixes = Fixes(state.ue[seen.ue], seen.time_s, seen.position_m, seen.rsrp_dbm, seen.cell)
         return replace(state, position_m=position_m, n_seen=n_seen, last_row=last_row), fixes

@@ -327,9 +327,8 @@ class EventUplink:
         if waits:
             next_s = min(next_s, self._until_s)
         if step_s is not None and next_s < inf:
-            next_s = max(
-                next_s, find_first_multiple(next_s, step_s) * step_s
-            )  # a multiple may be a rounding too early
+            # a multiple may be a rounding too early
+            next_s = max(next_s, find_first_multiple(next_s, step_s) * step_s)
         if block_s is not None:
             block = float(find_next_look_blocks(lives, block_s).min(initial=inf))
             next_s = min(next_s, block * block_s)

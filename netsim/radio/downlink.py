@@ -12,9 +12,8 @@ from netsim.radio.link_budget import RadioLinks
 from netsim.radio.rate import DOWNLINK, AdaptedRate
 from netsim.units import BoolArray, FloatArray, IntArray, db_from_ratio, ratio_from_db, w_from_dbm
 
-_THERMAL_DBM = (
-    -132.2
-)  # k T B at 290 K in one subcarrier of 15 kHz, the bandwidth of RSRP, to 0.1 dB
+# k T B at 290 K in one subcarrier of 15 kHz, the bandwidth of RSRP, to 0.1 dB
+_THERMAL_DBM = -132.2
 
 
 class Downlink(AdaptedRate):

@@ -26,9 +26,8 @@ _NODES = 1 << 20  # of a lattice along one axis, around the origin
 _FLOORS = 1 << 12
 LATTICE_CORRELATION = 0.9027
 """distance over spacing at which two random points have correlation 1/e in `IndoorShadow`"""
-_MIN_EFFECTIVE_M = (
-    4.0  # [TR 38.901, Table 7.4.1-1] h_BS - h_E at h_BS = 25 m and the highest h_E, 21 m
-)
+# [TR 38.901, Table 7.4.1-1] h_BS - h_E at h_BS = 25 m and the highest h_E, 21 m
+_MIN_EFFECTIVE_M = 4.0
 
 
 def _draw_for_sites(

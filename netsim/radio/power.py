@@ -191,6 +191,5 @@ class Fractional(Law):
         cell = np.maximum(serving, 0)
         loss_db = -db_from_ratio(gain[np.arange(len(gain)), cell])
         target_w = w_from_dbm(self.p0_dbm + self.alpha * loss_db)
-        return np.where(
-            serving >= 0, np.fmin(target_w, max_power_w), max_power_w
-        )  # fmin: not NaN, of an absent UE
+        # fmin: not NaN, of an absent UE
+        return np.where(serving >= 0, np.fmin(target_w, max_power_w), max_power_w)

@@ -20,9 +20,8 @@ from netsim.rng import Rng
 from netsim.ues import Indoors
 from netsim.units import Float32Array, FloatArray, IntArray
 
-_WRAP = (
-    8.0  # decorrelation distances between the two ends of the grid around the torus: exp(-8) = 3e-4
-)
+# decorrelation distances between the two ends of the grid around the torus: exp(-8) = 3e-4
+_WRAP = 8.0
 _MAX_VALUES = 2e9  # 8 GB of float32, whatever memory there is
 _USUAL_STD_DB = 6.0  # where neither the scenario nor the path loss law has one
 

@@ -275,9 +275,8 @@ class Oma(SharedBand):
             antennas = 1 if cohort.fading is None else cohort.fading.shape[2]
             arrives = cohort.power_w[:, None] * cohort.strength / antennas
             is_other = np.arange(n_bs) != cohort.serving[:, None]
-            arrives = np.where(
-                has[:, None] & is_other, arrives, 0.0
-            )  # of an absent UE the gain is NaN
+            # of an absent UE the gain is NaN
+            arrives = np.where(has[:, None] & is_other, arrives, 0.0)
             noise = noise + arrives.sum(axis=0)[cell] / sharing
         sinr = signal / noise
         sinr = np.where(np.isfinite(sinr), sinr, 0.0)
@@ -286,9 +285,8 @@ class Oma(SharedBand):
     def receive_overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
         n_cells = cohort.serving.max(initial=0) + 1
         fading = None if cohort.fading is None else np.repeat(cohort.fading, n_cells, axis=1)
-        gain = np.repeat(
-            cohort.gain, n_cells, axis=1
-        )  # the antenna in the place of every base station
+        # the antenna in the place of every base station
+        gain = np.repeat(cohort.gain, n_cells, axis=1)
         return self.receive(replace(cohort, gain=gain, fading=fading))
 
 

@@ -49,9 +49,8 @@ class AlwaysInSight(Sight):
     def build_law(
         self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng
     ) -> SightLaw:
-        return lambda pairs, position_m: np.isfinite(
-            pairs.distance_2d_m
-        )  # an absent UE has no sight
+        # an absent UE has no sight
+        return lambda pairs, position_m: np.isfinite(pairs.distance_2d_m)
 
 
 class Never(Sight):
@@ -119,9 +118,8 @@ class ByProbability(Sight):
             return np.asarray(ndtr(field.draw()), dtype=np.float32)
 
         def draw_sight(pairs: Pairs, position_m: FloatArray) -> BoolArray:
-            probability = path_loss.los_probability(
-                pairs
-            )  # NaN of an absent UE, which sees no base station
+            # NaN of an absent UE, which sees no base station
+            probability = path_loss.los_probability(pairs)
             return field.look_up_nearest(draw_at_nodes(), position_m) < probability
 
         return draw_sight

@@ -265,9 +265,8 @@ def measure_steps(moves: Moves) -> TraceSteps:
     gap_s = np.diff(moves.sort_column(moves.time_s))
     is_other_user = np.diff(moves.sort_column(moves.user)) != 0
     row = np.arange(len(xy_m))
-    first = np.maximum.accumulate(
-        np.where(np.append(True, is_other_user | (gap_s > 0)), row, 0)
-    )  # of each user and time
+    # of each user and time
+    first = np.maximum.accumulate(np.where(np.append(True, is_other_user | (gap_s > 0)), row, 0))
     start = np.where(gap_s == 0, first[1:], row[:-1])
     away_m = xy_m[1:] - xy_m[start]
     step_m = np.hypot(away_m[:, 0], away_m[:, 1])

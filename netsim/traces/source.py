@@ -297,9 +297,8 @@ are, and its name"""
 _SIGNS = dict.fromkeys(("N", "NORTH", "E", "EAST"), "+") | dict.fromkeys(
     ("S", "SOUTH", "W", "WEST"), "-"
 )
-_SEPARATOR = re.compile(
-    r"sep=([,;\t|])\s*", re.IGNORECASE
-)  # how a spreadsheet says what separates columns
+# how a spreadsheet says what separates columns
+_SEPARATOR = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)
 Rows = Iterator[tuple[int, list[str]]]
 """the line at which each row ends, and its cells"""
 
@@ -313,9 +312,8 @@ class Sheet:
     columns: tuple[list[str], ...]
     line: Sequence[int]
     delimiter: str
-    sides: dict[
-        str, list[int]
-    ]  # header of degrees -> the column of its sides, if any, as the first piece has it
+    # header of degrees -> the column of its sides, if any, as the first piece has it
+    sides: dict[str, list[int]]
     used: set[str]  # headers of columns that were read
 
     @property
@@ -451,9 +449,8 @@ def match_columns(
         if called not in header_of:
             problem = f"the file has no such column (it has {join_texts(header)})"
             raise BadInput(f"{path}: columns: {name}={called}: {problem}; use one of these")
-    taken_headers = {
-        header_of[called] for called in columns.values()
-    }  # which are no other of our names as well
+    # which are no other of our names as well
+    taken_headers = {header_of[called] for called in columns.values()}
     header_of_ours = {
         name: header_of[called]
         for name in ours

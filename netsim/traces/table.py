@@ -281,9 +281,8 @@ class FixBuilder:
         self._users: dict[tuple[str, str], int] = {}
         self._times: Times | None = None
         self._pieces: defaultdict[str, list[Column]] = defaultdict(list)
-        self._files: list[
-            tuple[int, str]
-        ] = []  # the number of rows before each piece, and its file
+        # the number of rows before each piece, and its file
+        self._files: list[tuple[int, str]] = []
         self._n_rows = self._n_tracks = 0
 
     def number_user(self, name: str, longer: str = "") -> int:
@@ -414,9 +413,8 @@ class FixBuilder:
                     "trace-names-joined", names=format_count(names.n_joined, "name"), header=header
                 )
             )
-        known_names = (
-            names.list_names()
-        )  # 0 is unknown among numbers of a network, which unlike a list have no 1
+        # 0 is unknown among numbers of a network, which unlike a list have no 1
+        known_names = names.list_names()
         if (
             ours == "cell"
             and "1" not in known_names

@@ -233,12 +233,10 @@ def squeeze_blanks(name: str) -> str:
     return " ".join(name.split())
 
 
-LATEST_EPOCH_S = (
-    4_102_444_800.0  # 2100-01-01: beyond it a number is no epoch time but another format
-)
-RELATIVE_BELOW_S = (
-    1e8  # epoch seconds passed this in March 1973, a simulation of three years never does
-)
+# 2100-01-01: beyond it a number is no epoch time but another format
+LATEST_EPOCH_S = 4_102_444_800.0
+# epoch seconds passed this in March 1973, a simulation of three years never does
+RELATIVE_BELOW_S = 1e8
 TIME_REMEDY = (
     "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
 )
@@ -315,9 +313,8 @@ class Times:
         self._unit: str | None = None  # "" for texts
         self._first_line = 0
         self._n_rows = 0
-        self._later_s: dict[
-            int, float
-        ] = {}  # row of an hour that came twice -> how much later it was, if the second
+        # row of an hour that came twice -> how much later it was, if the second
+        self._later_s: dict[int, float] = {}
 
     def read_times(self, text: Sequence[str], line: int) -> FloatArray:
         """Times (n,) since 1970-01-01 UTC; `line` is that of the first. Raises `Refused`."""
@@ -403,9 +400,8 @@ def assign_passes(
     """
     settled_s = time_s.copy()
     n_second = 0
-    latest: dict[
-        int, tuple[float, bool]
-    ] = {}  # user -> the time of its latest row in such an hour, and its pass
+    # user -> the time of its latest row in such an hour, and its pass
+    latest: dict[int, tuple[float, bool]] = {}
     for row, shift_s in sorted(later_s.items()):
         at_s = time_s[row]
         user_code = user[row]

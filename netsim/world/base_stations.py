@@ -260,9 +260,8 @@ def choose_default_layout(area: Area, notices: Sequence[Notice] = ()) -> Hexagon
             "rows), set crs: local if metres were taken for degrees, or give base stations"
             + "; ".join(("", *list_doubts(notices)))
         )
-    per_site = (
-        np.prod(area.side_m) / 30.0
-    )  # a hexagon of inter-site distance d covers d^2 sqrt(3) / 2
+    # a hexagon of inter-site distance d covers d^2 sqrt(3) / 2
+    per_site = np.prod(area.side_m) / 30.0
     distance_m = math.sqrt(per_site * 2 / math.sqrt(3))
     return Hexagonal(inter_site_m=float(np.ceil(max(500.0, distance_m) / 50) * 50))
 

@@ -36,9 +36,8 @@ from netsim.world.setting import WorldSetting
 from netsim.world.world import World
 
 
-@lru_cache(
-    maxsize=1
-)  # worlds that are built one after another often have one city, and doors take longest to find
+# worlds that are built one after another often have one city, and doors take longest to find
+@lru_cache(maxsize=1)
 def _find_premises(buildings: Buildings, graph: StreetGraph) -> Premises:
     return find_doors(buildings.footprint, buildings.height_m, graph)
 
@@ -154,9 +153,8 @@ def place_stations(setting: WorldSetting, area: Area, trace: Trace | None, site:
     return setting.layout.stations(area, at_deg, site)
 
 
-_MAX_OUTSIDE = (
-    0.1  # of UEs that start outside of the area, or of rows of a trace, without a warning
-)
+# of UEs that start outside of the area, or of rows of a trace, without a warning
+_MAX_OUTSIDE = 0.1
 SUMO = "sumo-fcd"  # the format of traces that SUMO writes
 _MIN_SIDE_M = 10.0  # of an area in which places differ
 

@@ -239,9 +239,8 @@ def test_bits_are_conserved_and_energy_is_that_of_training_and_sending(folder):
     trained = updates.groupby(
         ["round", "ue", updates.groupby(["round", "ue", "model"]).cumcount()]
     ).selected.sum()
-    nth = both.groupby(
-        ["round_x", "ue"]
-    ).cumcount()  # of the uploads of a UE that were lost before one merge
+    # of the uploads of a UE that were lost before one merge
+    nth = both.groupby(["round_x", "ue"]).cumcount()
     both["trained"] = trained.loc[list(zip(both.round_x, both.ue, nth, strict=True))].to_numpy()
     whole = 0.25 * both.trained + both.power_w * both.airtime_s.where(
         np.isfinite(both.airtime_s), 0.0

@@ -106,9 +106,8 @@ def test_each_night_is_one_stretch_around_midnight_of_the_length_that_is_drawn()
     step_s = 600.0
     part = Charging(hours=7, length_spread_hours=1.0, from_spread_hours=0.75)
     times_s = np.arange(12 * HOUR_S, 12 * HOUR_S + nights * DAY_S, step_s)
-    plugged = np.array([find_there(part, t, n) for t in times_s]).reshape(
-        nights, -1, n
-    )  # (night, instant, ue)
+    # (night, instant, ue)
+    plugged = np.array([find_there(part, t, n) for t in times_s]).reshape(nights, -1, n)
     begins = (np.diff(plugged.astype(int), axis=1) == 1).sum(axis=1)
     assert not plugged[:, 0].any()
     assert not plugged[:, -1].any()

@@ -90,9 +90,8 @@ def test_the_contraction_in_both_forms():
     assert Convergence().compute_contraction(weight) == approx(expected)
     expected = 1 + 10 * 0.01**2 * 1.44 - 0.02
     assert Convergence(contraction="jensen").compute_contraction(weight) == approx(expected)
-    assert Convergence().compute_contraction(weight) == approx(
-        0.980, abs=5e-4
-    )  # the spec's value at sum G^2 = 0.2
+    # the spec's value at sum G^2 = 0.2
+    assert Convergence().compute_contraction(weight) == approx(0.980, abs=5e-4)
     uneven = np.vstack([weight, np.eye(5)[0]])
     expected = Convergence(contraction="jensen").compute_contraction(weight)
     assert Convergence().compute_contraction(uneven) == approx(expected)

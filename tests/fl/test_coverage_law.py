@@ -96,9 +96,8 @@ def test_without_shadowing_noise_and_hidden_links_it_is_the_budget():
     )
     law = CoverageLaw(setting.radio, world.budget, number_sites(world.stations))
     expected = world.budget.rsrp_dbm(PLACE_M).max(axis=1)
-    assert_allclose(
-        law.compute_mean_dbm(PLACE_M, EVERY, 0, None), expected, atol=1.0
-    )  # levels of 2 dB
+    # levels of 2 dB
+    assert_allclose(law.compute_mean_dbm(PLACE_M, EVERY, 0, None), expected, atol=1.0)
 
 
 def make_public(law, buildings=None):

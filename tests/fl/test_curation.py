@@ -120,9 +120,8 @@ class TestDiverse:
 
 
 class TestFarthest:
-    x = blobs(
-        ((1500, 0), 30), ((0, -700), 50), ((0, 0), 200), spread=4
-    )  # the mean is close to the last place
+    # the mean is close to the last place
+    x = blobs(((1500, 0), 30), ((0, -700), 50), ((0, 0), 200), spread=4)
     context = np.select([x[:, 0] > 1000, x[:, 1] < -500], [0, 1], 2)
 
     @parametrize(

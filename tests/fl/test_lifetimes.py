@@ -147,9 +147,8 @@ def test_a_tracker_holds_maps_of_names_that_can_be_alive_and_says_the_same(more)
     bounded = list(play_rounds(part(Tracker, estimates, **more), names, True))
     whole = list(play_rounds(part(Tracker, estimates, **more), names, False))
     largest = max(len(state.sender) for _, state, _ in bounded)
-    assert (
-        largest <= 3 * (2 + WAITED // 4) < 25 < len(whole[-1][1].sender)
-    )  # of three UEs: names that last four rounds
+    # of three UEs: names that last four rounds
+    assert largest <= 3 * (2 + WAITED // 4) < 25 < len(whole[-1][1].sender)
     for (a, state, _), (b, endless_state, _) in zip(bounded, whole, strict=True):
         assert_array_equal(a.position_m, b.position_m)
         assert_array_equal(a.weight, b.weight)

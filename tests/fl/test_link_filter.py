@@ -94,9 +94,8 @@ class TestLikelihood:
             top = np.abs(y).max()
             size = np.maximum(np.abs(a).max(axis=0), 1e-300)
             rest = y / top - a / size @ np.linalg.lstsq(a / size, y / top, rcond=1e-12)[0]
-            assert (
-                np.abs(rest).max() < 5e-3
-            )  # crossings below a thousandth of a link's are left out
+            # crossings below a thousandth of a link's are left out
+            assert np.abs(rest).max() < 5e-3
 
 
 class TestNoise:

@@ -196,9 +196,8 @@ def test_polyaks_limit_is_that_of_its_formula(kind, batch, proximal, frozen):
     assert min(rates) < 0.02 or batch == "all"  # many places are seldom that steep
     loose = replace(settings, learning_rate=1e-9)
     free = replace(loose, polyak=False)
-    assert_array_equal(  # a step that needs no limit keeps its bits
-        *(train_regression(net, start, data, x, RNG).values for x in (loose, free))
-    )
+    # a step that needs no limit keeps its bits
+    assert_array_equal(*(train_regression(net, start, data, x, RNG).values for x in (loose, free)))
 
 
 def test_a_sample_that_overflows_counts_as_zero():

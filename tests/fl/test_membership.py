@@ -530,15 +530,13 @@ class TestRegression:
             for _ in range(2):
                 c = np.linalg.solve(gram / s2 + np.eye(16) / 0.01**2, -(g @ u[0]) / s2)
                 s2 = np.mean((u[0] + c @ g) ** 2)
-            spread = np.linalg.inv(gram / s2) + 0.01**2 * np.eye(
-                16
-            )  # of the estimate of a round about c
+            # of the estimate of a round about c
+            spread = np.linalg.inv(gram / s2) + 0.01**2 * np.eye(16)
             left = left + np.linalg.inv(spread)
             right = right - np.linalg.solve(spread, np.linalg.solve(gram, g @ u[0]))
         assert_allclose(score, np.linalg.solve(left, right), rtol=1e-6)
-        order = draw.permutation(16)[
-            :9
-        ]  # records asked in another order, some no more: the others keep what is known
+        # records asked in another order, some no more: the others keep what is known
+        order = draw.permutation(16)[:9]
         kept = state.select_records(np.column_stack([np.zeros((16, 2)), y, x])[order])
         assert_array_equal(kept.precision, state.precision[np.ix_(order, order)])
 

@@ -96,9 +96,8 @@ class TestCurve:
         assert compute_gaussian_delta(1e6, 1.0) == 0
         assert compute_gaussian_delta(0.0, 1e9) == 1
         assert compute_gaussian_delta(5.0, math.inf) == 1
-        assert math.isnan(
-            compute_gaussian_delta(1.0, math.nan)
-        )  # and never 0, which would claim perfect privacy
+        # and never 0, which would claim perfect privacy
+        assert math.isnan(compute_gaussian_delta(1.0, math.nan))
         with raises(ValueError):
             compute_gaussian_epsilon(1e-5, math.nan)
 
@@ -229,9 +228,8 @@ class TestClip:
 
 class TestGaussian:
     def test_empirical_deviation(self):
-        bounded = build_sent(
-            np.zeros((40, 5000)), Bound(2.0)
-        )  # one moves by 4 when its data are replaced
+        # one moves by 4 when its data are replaced
+        bounded = build_sent(np.zeros((40, 5000)), Bound(2.0))
         result, spends = protect(Gaussian(noise_multiplier=0.75), bounded)
         assert result.values.std() == approx(3.0, rel=0.02)
         assert result.values.mean() == approx(0, abs=5 * 3 / math.sqrt(200_000))
@@ -286,9 +284,8 @@ def test_a_run_books_every_round(tiny, tmp_path):
     assert (spends["noise_multiplier"] == study.learning.defenses[1].noise_multiplier).all()
     assert (updates["norm"] > 0.1).all()  # it was clipped ...
     d = study.learning.learner.net.n_parameters
-    assert updates["sent_norm"] == approx(
-        np.full(20, 0.2 * math.sqrt(d)), rel=0.5
-    )  # ... and drowned
+    # ... and drowned
+    assert updates["sent_norm"] == approx(np.full(20, 0.2 * math.sqrt(d)), rel=0.5)
 
 
 @parametrize("kind", ["gaussian", "uniform-dp", "arb", "lapa", "noise-switch"])

@@ -126,9 +126,8 @@ def play_study(tmp_path_factory, monkeypatch):
             return observations
 
         def count_bits(part, total, n, facts, state, rng):
-            sums.setdefault(
-                facts.round, total / facts.weight
-            )  # with the noise of UEs, which is the same again
+            # with the noise of UEs, which is the same again
+            sums.setdefault(facts.round, total / facts.weight)
             return count(part, np.zeros_like(total), n, facts, state, rng)
 
         finish = CentralGaussian.finish
@@ -219,9 +218,8 @@ def test_no_user_moves_a_sum_by_more_than_is_booked(tiny, play_study, uplink, co
                 assert measure_apart(sums, again) <= booked[0] * (1 + 1e-9), study_changes
                 worst = max(worst, measure_apart(sums, again) / booked[0])
     whole = combinations is COMBINATIONS
-    assert worst > 0.9 or not (
-        uplink == "ideal" or (whole and uplink == "slow")
-    )  # no more is booked than must be
+    # no more is booked than must be
+    assert worst > 0.9 or not (uplink == "ideal" or (whole and uplink == "slow"))
     assert beyond > 1.05 or not (whole and uplink in ("oma", "noma"))  # and the caveat is needed
 
 

@@ -76,9 +76,8 @@ def test_an_error_that_persists_is_not_averaged_away() -> None:
     for bias_m in (0.0, 200.0):
         *_, (_, estimates, _) = played(tracker(answers, bias_m=bias_m), answers)
         sure[bias_m] = estimates.weight[:3]
-    assert (
-        sure[200.0] < 0.25
-    ).all()  # 1 - exp(-100^2 / (2 * 200^2)) = 0.12 at most, but for the cells
+    # 1 - exp(-100^2 / (2 * 200^2)) = 0.12 at most, but for the cells
+    assert (sure[200.0] < 0.25).all()
     assert (sure[0.0] > 2 * sure[200.0]).all()
 
 

@@ -406,9 +406,8 @@ def test_noise_at_the_server_counts_on_no_coin_that_hangs_on_who_has_sent(
     manifest = (tmp_path / "manifest.json").read_text()
     assert (spends.sampling_rate == rate).all()
     assert ("epsilon counts on no sampling" in manifest) == (rate == 1.0)
-    assert (
-        spends["round"].nunique() == 12
-    )  # rounds in which everybody is silent are played like any other
+    # rounds in which everybody is silent are played like any other
+    assert spends["round"].nunique() == 12
     if rate == 1.0:
         expected = compute_gaussian_epsilon(1e-7, np.sqrt(12 * spends.model.nunique()) / 2.0)
         assert spends.epsilon.max() == approx(expected, rel=1e-6)

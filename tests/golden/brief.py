@@ -96,9 +96,8 @@ def _short(name, study):
     if learning is None:
         return {"world.duration_s": TICKS * study.world.tick_s}
     short = {"learning.rounds": ROUNDS}
-    cut = (
-        name not in _WHOLE and study.world.ues.mobility.kind_name() != "replay"
-    )  # traces begin when they do
+    # traces begin when they do
+    cut = name not in _WHOLE and study.world.ues.mobility.kind_name() != "replay"
     if cut and lasts_s is not None and lasts_s > ROUNDS * study.round_s:
         short["world.duration_s"] = ROUNDS * study.round_s
     kind = learning.learner.kind_name()

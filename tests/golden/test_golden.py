@@ -133,9 +133,8 @@ def test_a_short_run_plays_and_its_world_is_the_golden_one(name, tmp_path):
     # a trace lasts as long as it does
     kind = study.learning.learner.kind_name()
     lasts_s = study.world.duration_s
-    possible = (
-        lasts_s // study.round_s if lasts_s else 1 if kind == "density" else ROUNDS
-    )  # people are asked once
+    # people are asked once
+    possible = lasts_s // study.round_s if lasts_s else 1 if kind == "density" else ROUNDS
     assert summary["rounds.played"] == min(ROUNDS, possible)
     text = {"density": "rank_correlation", "image-net": "accuracy_percent"}.get(kind, "rmse_db")
     assert summary[f"utility.{text}"] is not None

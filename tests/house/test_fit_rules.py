@@ -111,9 +111,8 @@ def find_in(annotation, metadata=()):
     return [annotation, *(result for item in below for result in find_in(item))]
 
 
-EVERY = [
-    part for slot in SLOTS.values() for part in slot.parts.values()
-]  # read once, so that their bases are known
+# read once, so that their bases are known
+EVERY = [part for slot in SLOTS.values() for part in slot.parts.values()]
 PARTS = {item.__name__: item for item in find_in(Part)}
 
 

@@ -72,9 +72,8 @@ def test_calls_of_a_tick_do_not_grow_with_its_ues(ues):
     world = Ours(5, ues)
     for _ in range(20):
         world.tick()
-    assert (
-        calls(lambda: [world.tick() for _ in range(50)]) / 50 < 500
-    )  # SINR twice: without those that get no rate
+    # SINR twice: without those that get no rate
+    assert calls(lambda: [world.tick() for _ in range(50)]) / 50 < 500
 
 
 @pytest.mark.parametrize(

@@ -265,9 +265,8 @@ def test_every_bit_arrives_is_sent_again_or_is_lost(seed, tries, link_adaptation
     assert_allclose((actual), result.sent_bits[ran], rtol=1e-9)
     assert (result.energy_j <= battery * (1 + 1e-12)).all()
     assert_allclose(result.energy_j[fate == Fate.EXHAUSTED], battery[fate == Fate.EXHAUSTED])
-    assert_allclose(
-        result.delay_s[ran], result.ended_s[ran]
-    )  # downlink, training, waits and airtime add up
+    # downlink, training, waits and airtime add up
+    assert_allclose(result.delay_s[ran], result.ended_s[ran])
     assert (result.ended_s <= 4.0).all()
 
 
@@ -358,9 +357,8 @@ def test_an_interrupted_air_goes_on_to_the_same_bytes(kind, at_s, tmp_path):
 def test_a_late_update_stops_at_the_deadline():
     uplink = Textbook()
     c = cohort([[1.0], [3.0]], power=0.5, rows=[3, 1], compute=0.25)
-    result = send(
-        uplink, c, deadline_s=1.5
-    )  # the second has 1.5 W over 1.5 W of signal and noise: 1 s
+    # the second has 1.5 W over 1.5 W of signal and noise: 1 s
+    result = send(uplink, c, deadline_s=1.5)
     assert_array_equal(result.late, [True, False])
     assert_array_equal(result.fate, [Fate.LATE, Fate.ARRIVED])
     assert_allclose(result.delay_s[0], 1.5)
@@ -462,9 +460,8 @@ def test_noise_is_the_mean_over_the_bits_of_all_blocks():
     assert_allclose(result.noise_std**2 * 1000, (3 / 7 + 2) / 5)
 
 
-INVERSION = Fractional.model_construct(
-    p0_dbm=10 * log10(7e3), alpha=1.0
-)  # more than a scenario may ask for
+# more than a scenario may ask for
+INVERSION = Fractional.model_construct(p0_dbm=10 * log10(7e3), alpha=1.0)
 """7 W are received from whoever may send with enough"""
 
 
@@ -529,9 +526,8 @@ def test_ues_leave_at_the_stated_rate():
 
 def test_energy_ends_in_training_or_on_the_air():
     uplink = Textbook(interference="none")
-    c = cohort(
-        full((3, 1), 7 / 0.3), power=0.3, compute=1.0
-    )  # trains 1 s for 2 J, sends 1/3 s for 0.1 J
+    # trains 1 s for 2 J, sends 1/3 s for 0.1 J
+    c = cohort(full((3, 1), 7 / 0.3), power=0.3, compute=1.0)
     result = send(uplink, c, battery_j=array([0.5, 2.05, 2.2]))
     assert_array_equal(result.fate, [Fate.EXHAUSTED, Fate.EXHAUSTED, Fate.ARRIVED])
     assert_allclose(result.energy_j, [0.5, 2.05, 2.1])
@@ -638,9 +634,8 @@ def test_who_is_refused_waits_without_sending_until_others_end():
     blocks = send(uplink, pair, look=hold_links(pair), block_s=0.01)
     assert_allclose(blocks.ended_s, result.ended_s)
     assert_allclose(result.granted_s, [0.0, first_s])
-    held = send(
-        uplink, pair, link_adaptation="grant"
-    )  # the second is granted when the first has sent
+    # the second is granted when the first has sent
+    held = send(uplink, pair, link_adaptation="grant")
     assert columns(held) == columns(result)
     assert_array_equal(
         uplink.plan(pair, PAYLOAD).decoded,

@@ -149,9 +149,8 @@ def test_energy_is_that_of_the_power_on_the_links_of_each_block(law):
     assert_allclose(result.energy_j, bill_j, rtol=1e-9)
     assert_allclose(result.power_w * result.airtime_s, result.energy_j, rtol=1e-9)
     assert isinstance(law, Fractional) or allclose(result.power_w, first_w, rtol=1e-14, atol=0)
-    assert (
-        result.power_w <= place.max_power_w * (1 + 1e-12)
-    ).all()  # energy over airtime, to the last digits
+    # energy over airtime, to the last digits
+    assert (result.power_w <= place.max_power_w * (1 + 1e-12)).all()
 
 
 def test_what_was_measured_and_not_taken_yet_outlives_an_interruption():

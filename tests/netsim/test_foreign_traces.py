@@ -101,9 +101,8 @@ def test_a_folder_of_gpx_is_a_phone_and_a_file_another(tmp_path):
     assert "do not overlap in time and are one user, and 1 more such" in lines(table.notices)[0]
     shutil.move(tmp_path / "in" / "b" / "activity_1.gpx", tmp_path / "in" / "activity_1.gpx")
     assert count_rows_of_users(tmp_path / "in")[0] == {"Morning Run": 3, "a": 6, "b": 3}
-    write(
-        tmp_path / "in" / "activity_2.gpx", gpx(("Morning Run", minutes(9), 1))
-    )  # at the same time: somebody else
+    # at the same time: somebody else
+    write(tmp_path / "in" / "activity_2.gpx", gpx(("Morning Run", minutes(9), 1)))
     users, table = count_rows_of_users(tmp_path / "in")
     assert users == {"activity_1": 3, "activity_2": 3, "a": 6, "b": 3}
     assert any(
@@ -158,9 +157,8 @@ def test_two_places_at_one_time_are_counted_and_too_fast(tmp_path):
         )
     assert "first mend what is doubtful above" in " ".join(inspect_trace(path).split())
     moved = np.array([[0.0, 0], [0, 0], [0, 99], [0, 99], [0, 300]])
-    steps = measure_steps(
-        Moves(np.zeros(5, int), np.array([0.0, 0, 0, 1, 3]), moved)
-    )  # another cell; 99 m, 0, 100.5 m/s
+    # another cell; 99 m, 0, 100.5 m/s
+    steps = measure_steps(Moves(np.zeros(5, int), np.array([0.0, 0, 0, 1, 3]), moved))
     assert steps.n == 3
     assert steps.n_fast == 1
     assert steps.n_at_once == 1

@@ -176,9 +176,8 @@ def test_places_that_no_path_reaches_are_uncovered_and_counted(tmp_path):
     )
     assert (deep == -165.0).all()
     assert (within == -165.0).all()
-    assert_allclose(
-        neighbour, 15.0 - loss_db(np.array([199.0, 150.0])), atol=0.2
-    )  # not half of the hole
+    # not half of the hole
+    assert_allclose(neighbour, 15.0 - loss_db(np.array([199.0, 150.0])), atol=0.2)
     missing = world({"kind": "map", "file": table(tmp_path / "g.csv", skip=("a", 98.75, 98.75))})
     assert (
         f"{100 / (2 * len(axis(400)) * len(axis(300))):.3g} % of its gains"

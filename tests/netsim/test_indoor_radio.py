@@ -103,9 +103,8 @@ class TestWalls:
         single = low(inside(n, building=3, depth_m=8.0))
         assert_allclose(single.mean(), 13.40 + 4.0, atol=0.1)
         assert_allclose(single.std(), 4.4, rtol=0.02)
-        assert_array_equal(
-            single[:50], low(inside(50, building=9, depth_m=8.0))
-        )  # a wall elsewhere, one stay
+        # a wall elsewhere, one stay
+        assert_array_equal(single[:50], low(inside(50, building=9, depth_m=8.0)))
         again = low(inside(n, building=3, depth_m=8.0, stay=1))
         assert abs(corrcoef(single, again)[0, 1]) < 0.02
         only = Tr38901Penetration(high_loss_share=1.0).build_law(UrbanMacro(), 6e9, rng)
@@ -335,9 +334,8 @@ class TestDraws:
             expected = sum(1 / (5 * n) for n in range(4, 9) if n > floor)
             assert_allclose((drawn.floor[inside] == floor).mean(), expected, atol=0.005)
         assert_allclose(drawn.depth_m[inside].mean(), 25 / 3, atol=0.05)
-        assert_allclose(
-            quantile(drawn.depth_m[inside], 0.75), 12.5, atol=0.15
-        )  # 1 - (1 - d / 25)^2
+        # 1 - (1 - d / 25)^2
+        assert_allclose(quantile(drawn.depth_m[inside], 0.75), 12.5, atol=0.15)
         assert not drawn.depth_m[~inside].any()
         assert not drawn.floor[~inside].any()
         assert len(unique(drawn.building[inside])) == inside.sum()  # a building each

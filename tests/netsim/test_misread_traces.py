@@ -226,9 +226,8 @@ def test_columns_of_north_and_west_are_signs(tmp_path, case):
     places = find_user_places(
         trace.position_m, trace.time_s, trace.local.build_clock(float(trace.time_s[-1]))
     )
-    assert (
-        np.hypot(*(places.home_m - trace.position_m[0])) < NEAR_M
-    )  # not the office, where the nights of UTC+5 are
+    # not the office, where the nights of UTC+5 are
+    assert np.hypot(*(places.home_m - trace.position_m[0])) < NEAR_M
     assert any(note.startswith("signs: LATITUDE by ") for note in lines(trace.notices))
     assert " ignored none " in " ".join(inspect_trace(path, columns).split())
 
@@ -251,9 +250,8 @@ def test_unknown_sides_are_refused(tmp_path, lat, side, lon, lon_side, message):
     )
     assert "line 3, column l" in said_of
     assert message in said_of
-    rows = [
-        f"{k},{v},Vodafone" for k, v in ((1, "42,-71,S"), (2, "42,-71,E"))
-    ]  # a heading is no side
+    # a heading is no side
+    rows = [f"{k},{v},Vodafone" for k, v in ((1, "42,-71,S"), (2, "42,-71,E"))]
     heading = write(tmp_path / "h.csv", "time_s,lat,lon,heading,ns_operator", rows)
     assert read_trace_table(heading).fixes.place.tolist() == [[42, -71], [42, -71]]
     missing = write(tmp_path / "m.csv", "time_s,lat,N/S,lon,E/W", ["1,42,S,71,W", "2,,,,"])
@@ -307,9 +305,8 @@ def test_a_plt_on_another_datum_is_refused(tmp_path, datum):
     assert f"line 2: {datum!r} is not the datum WGS 84; convert" in catch_line(
         read_trace_table, tmp_path / "t.plt"
     )
-    (tmp_path / "t.plt").write_text(
-        "\n".join(["x," + plt_rows(1)[0], *plt_rows(9)])
-    )  # its first row is damaged
+    # its first row is damaged
+    (tmp_path / "t.plt").write_text("\n".join(["x," + plt_rows(1)[0], *plt_rows(9)]))
     assert "line 2: " in catch_line(read_trace_table, tmp_path / "t.plt")
 
 

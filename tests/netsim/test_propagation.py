@@ -266,9 +266,8 @@ class TestFading:
         assert Rayleigh(block=10.0).find_block(7, 99.0) == 9
         with raises(ValueError, match="block: a time"):
             Rayleigh(block=1e-9)
-        assert (
-            NoFading().draw_amplitudes(arange(2), 3, 0, self.rng) is None
-        )  # one antenna, amplitude 1
+        # one antenna, amplitude 1
+        assert NoFading().draw_amplitudes(arange(2), 3, 0, self.rng) is None
 
 
 def test_sector_antenna():

@@ -140,9 +140,10 @@ def test_every_free_place_of_a_cell_is_given_away(seed, kind):
         nobody,
     )
     sends, _, state = part.choose_grants(q, 0.0, part.start(n))
+    # within the slot
     again, _, _ = part.choose_grants(
         replace(q, sends=sends, rate_bps=rate_bps * sends), 1e-3, state
-    )  # within the slot
+    )
     assert array_equal(again, sends)
     for cell in unique(q.serving):
         selected = sends[q.serving == cell]
@@ -178,9 +179,8 @@ def test_who_comes_within_a_slot_waits_for_the_next():
         Superposed(), cohort([1.0, 1.0, 1.0], ready_s=[0.0, 0.25, 0.26]), RoundRobin(slot_s=0.1)
     )
     assert_allclose(late.granted_s, [0.0, 0.3, 0.4])
-    gain = array(
-        [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
-    )  # what happens in another cell changes nothing
+    # what happens in another cell changes nothing
+    gain = array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     neighbour = send_with(
         Superposed(), cohort(gain, ready_s=[0.0, 0.25, 0.15]), RoundRobin(slot_s=0.1)
     )

@@ -76,9 +76,8 @@ LTE,262,1,77,1003,0,13.40,52.52,500,9
         assert [b.name for b in result] == ["LTE-262-1-77-1001", "GSM-262-1-77-1002"]
         assert_allclose(result[0].position_m, (0.0, 0.0), atol=1e-6)
         assert_allclose(result[1].position_m, (372.0, 222.4), rtol=0.01)
-        neighbour = Area(
-            1000.0, 1000.0, 2000.0, 2000.0
-        )  # 628 and 972 m outside: still heard, unless told otherwise
+        # 628 and 972 m outside: still heard, unless told otherwise
+        neighbour = Area(1000.0, 1000.0, 2000.0, 2000.0)
         actual = len(
             layout.model_copy(update={"margin_m": 1100.0}).stations(neighbour, (48.14, 11.58))
         )
@@ -622,9 +621,8 @@ def test_what_is_stated_holds_beside_a_3gpp_law():
         nlos_decorrelation_m: 50.0
     """)
     same = build_sectored(LISTED, shadowing=stated).budget.rsrp_dbm(place)
-    assert_array_equal(
-        build_sectored(LISTED).budget.rsrp_dbm(place), same
-    )  # UMa without further words
+    # UMa without further words
+    assert_array_equal(build_sectored(LISTED).budget.rsrp_dbm(place), same)
     scaled = build_sectored(
         LISTED, shadowing={k: v for k, v in stated.items() if k != "nlos_decorrelation_m"}
     ).budget

@@ -434,9 +434,8 @@ class TestSumo:
         assert away_m.max() < 10  # grid north is 1.9 degrees away
         assert lines.path.vertex_m[0] == approx([0, 0], abs=0.02)
         length_m = np.linalg.norm(lines.path.vertex_m[2] - lines.path.vertex_m[0])
-        scale = 0.9996 * (
-            1 + (east_m - 500e3) ** 2 / (2 * 6.38e6**2)
-        )  # of UTM, so far from its meridian
+        # of UTM, so far from its meridian
+        scale = 0.9996 * (1 + (east_m - 500e3) ** 2 / (2 * 6.38e6**2))
         assert length_m == approx(100 / scale, abs=2e-3)
 
     @mark.parametrize(

@@ -46,9 +46,8 @@ def test_density_of_streets_and_buildings(seed):
     assert 20 <= shapely.length(plan.roads.line).sum() / 1e3 / km2 <= 26
     covered = shapely.area(buildings.footprint).sum()
     assert 0.20 <= covered / (town.width_m * town.height_m) <= 0.35
-    assert (
-        covered - shapely.area(shapely.union_all(buildings.footprint)) < 1e-3
-    )  # none overlaps another
+    # none overlaps another
+    assert covered - shapely.area(shapely.union_all(buildings.footprint)) < 1e-3
 
 
 @mark.parametrize("side_m", [300, 1000])

@@ -171,9 +171,8 @@ def test_who_is_not_decoded_is_not_cancelled():
     for fading in (None, ones((3, 1, 2), complex)):
         # two equal antennas: twice the signal, and all are disturbed alike
         gain = c.gain if fading is None else c.gain / 2
-        uplink = Noma(
-            interference="intra", noise_w=1.0, max_ser=0.2, **BOUND
-        )  # qpsk, Q = 1 - sqrt(0.8)
+        # qpsk, Q = 1 - sqrt(0.8)
+        uplink = Noma(interference="intra", noise_w=1.0, max_ser=0.2, **BOUND)
         assert_allclose(uplink.min_sinr(), 1.5636, atol=1e-4)
         channel = uplink.plan(replace(c, gain=gain, fading=fading), payload())
         assert_allclose(channel.sinr, [5 / 5.6, 4.5 / 6.1, 0.1 / 10.5])

@@ -120,9 +120,8 @@ def test_checkers_find_nothing(live, tiny):
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        warnings.filterwarnings(
-            "ignore", message=".*not having a spec"
-        )  # made by hand here, by name below
+        # made by hand here, by name below
+        warnings.filterwarnings("ignore", message=".*not having a spec")
         check_env(online(tiny) if live else allocation(), skip_render_check=True)
         check_sb3(online(tiny) if live else allocation(), warn=True)
 

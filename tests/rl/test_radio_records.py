@@ -419,9 +419,8 @@ def test_what_would_come_of_powers_is_what_rounds_are_judged_by(city):
     sends = look.is_served
     expected = clip(10 * log10(sinr[sends]), -50, 50)
     assert_allclose(20 * look.predict_outcome(power_w)[..., 1][sends] + 10, expected)
-    assert (
-        ptp(expected - 10 * log10(power_w[sends]) - look.snr_db[sends]) > 10
-    )  # interference counts
+    # interference counts
+    assert ptp(expected - 10 * log10(power_w[sends]) - look.snr_db[sends]) > 10
 
 
 @mark.parametrize("kind", ["oma", "noma"])
@@ -460,9 +459,8 @@ def test_without_interference_a_rule_is_the_optimum():
     )
     values = record_known(item)
     gamma = full(values.look.snr_db.shape, nan)
-    decoded = values.air.floor_sinr * (
-        1 + 1e-9
-    )  # below, nothing arrives, and more than is required costs nothing
+    # below, nothing arrives, and more than is required costs nothing
+    decoded = values.air.floor_sinr * (1 + 1e-9)
     for s in range(len(values)):
         chosen = values.rounds.rows.ue[s] >= 0
         rows = values.rounds.rows
@@ -731,9 +729,8 @@ def test_best_responses_are_those_of_one_vector_after_the_other(city, name, vect
     plan = plan_best_responses(known_look, start, steps_db, city.reward, factor)
     assert sum(map(len, steps_db)) * 12 == vectors
     assert len(city) > 2
-    assert_array_equal(
-        plan[0], limit_to_w(start, known_look.limits)[0]
-    )  # no requirement is known there
+    # no requirement is known there
+    assert_array_equal(plan[0], limit_to_w(start, known_look.limits)[0])
     for s in range(1, 3):
         place = slice(s, s + 1)
         single = replace(city, rounds=city.rounds.select(array([s])))

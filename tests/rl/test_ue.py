@@ -63,9 +63,8 @@ def test_interference_by_features_is_the_sinr_after_cancellation(city):
     is_present = look.is_served
     expected = clip(wanted_db, -50, 50)[is_present]
     assert_allclose((20 * decoded + 10)[is_present], expected, atol=1e-4)
-    alone = below.argmin(
-        axis=1
-    )  # nobody is weaker at the eavesdropper: it hears this one in noise, and a residual
+    # nobody is weaker at the eavesdropper: it hears this one in noise, and a residual
+    alone = below.argmin(axis=1)
     actual = (20 * exposed + 10)[arange(len(alone)), alone].max()
     assert actual <= (look.eavesdropper_snr_db + 10 * log10(power_w)).max()
 

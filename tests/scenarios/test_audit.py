@@ -124,9 +124,8 @@ TIGHT = {"central", "replaced", "poisson", "banded", "shares", "local", "adaptiv
 @mark.parametrize("name", TABLE)
 def test_honest_studies_are_within_what_is_booked(audit, name):
     rows = audit(*TABLE[name], max_n=4 if name == "banded" else 2)
-    halves = {"neighbours", "ledger", "noise"} - (
-        {"ledger"} if name == "poisson" else set()
-    )  # a coin is not compared
+    # a coin is not compared
+    halves = {"neighbours", "ledger", "noise"} - ({"ledger"} if name == "poisson" else set())
     assert find_violations(rows) == set()
     assert {row["half"] for row in rows} == halves
     if name == "poisson":
@@ -492,9 +491,8 @@ def test_an_area_that_follows_from_rows_without_a_word(audit, tmp_path, monkeypa
 
 def test_rounds_that_hang_on_one_user(audit, monkeypatch):
     monkeypatch.setattr(Learning, "hides_who_came", property(lambda self: False))
-    monkeypatch.setattr(
-        "fl.round.caveats.collect_caveats", lambda *_: iter(())
-    )  # the run then says so
+    # the run then says so
+    monkeypatch.setattr("fl.round.caveats.collect_caveats", lambda *_: iter(()))
     late = {"learning.server": {"kind": "synchronous", "deadline_s": 50}}
     rows = audit([CLIP, CENTRAL], {**UPLINKS["slow"], **late}, max_n=4)
     assert "which windows are played" in {

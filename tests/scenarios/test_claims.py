@@ -562,9 +562,8 @@ def test_what_noise_costs_a_map_is_judged_against_the_map_without_noise():
         return judge_bundled("map-mae-noise", MAE, none=none, **{"aligned, mu 50": noisy})
 
     assert verdict([3.81, 3.80, 3.82], [4.25, 4.24, 4.26]) == HOLDS
-    assert (
-        verdict([2.9, 3.0, 3.1], [4.20, 4.25, 4.30]) == FAILS
-    )  # the printed error, and more than a decibel worse
+    # the printed error, and more than a decibel worse
+    assert verdict([2.9, 3.0, 3.1], [4.20, 4.25, 4.30]) == FAILS
     assert verdict([5.0, 5.1, 5.2], [5.1, 5.2, 5.3]) == HOLDS  # another error, and the printed cost
 
 

@@ -615,9 +615,8 @@ def test_setting_a_value_inside_of_a_default_keeps_its_kind(tmp_path):
     linked = parse_value(
         "{learning.attacks: [{kind: re-identify}], 'learning.attacks[0].of.name': null}"
     )
-    assert (
-        load("town", linked).learning.attacks[0].of.cloud is False
-    )  # as re-identify has it by default
+    # as re-identify has it by default
+    assert load("town", linked).learning.attacks[0].of.cloud is False
     assert load("town") == plain
 
 

@@ -126,9 +126,8 @@ def test_copies_of_a_run_count_once_and_are_told(n, runs, tmp_path, capsys):
     values = gather_runs([a, *copies, second])
     assert values.runs == [("a", a), ("other", second)]
     assert [f"{copy} is a copy of {a}" in values.notes[-1] for copy in copies] == [True] * n
-    assert (
-        main(["compare", *map(str, (a, *copies)), "--out", str(tmp_path / "c.html")]) == 0
-    )  # nothing else
+    # nothing else
+    assert main(["compare", *map(str, (a, *copies)), "--out", str(tmp_path / "c.html")]) == 0
     text = capsys.readouterr().out
     assert "one run, which counts once" in " ".join(text.split())
     assert "1/4" in text

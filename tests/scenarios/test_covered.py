@@ -91,16 +91,14 @@ class TestOneCoin:
         as_many = compose_rounds(
             RoundKinds.from_rounds([(4.0, 0.25, 6 * draws)]), 1e-5
         ).best.epsilon
-        assert (
-            row["epsilon"] > 1.05 * as_many
-        )  # a sampled round for each draw promised more than holds
+        # a sampled round for each draw promised more than holds
+        assert row["epsilon"] > 1.05 * as_many
 
     def test_a_budget_ends_learning_by_it(self, play_tiny):
         cost = rdp.compute_renyi_cost(4 / np.sqrt(2), 0.25)
         budget = float(rdp.compute_renyi_epsilon(3.5 * cost, 1e-5))
-        assert (
-            rdp.compute_renyi_epsilon(7 * rdp.compute_renyi_cost(4.0, 0.25), 1e-5) < budget
-        )  # by a round for each draw three and a half last
+        # by a round for each draw three and a half last
+        assert rdp.compute_renyi_epsilon(7 * rdp.compute_renyi_cost(4.0, 0.25), 1e-5) < budget
         summary = play_tiny(CENTRAL | SAMPLED | {"learning.privacy_budget": {"epsilon": budget}})
         assert summary["rounds.played"] == 3
         assert summary["rounds.stopped_by_budget"] is True

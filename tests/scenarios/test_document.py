@@ -247,6 +247,5 @@ def test_names_of_files_count_from_the_scenario_wherever_a_part_takes_one(tmp_pa
     typed = Scenario.from_source(
         tmp_path / "s.yaml", {"world.city.file": "other.geojson"}
     ).document.data
-    assert typed["world"]["city"]["file"] == str(
-        elsewhere / "other.geojson"
-    )  # from the command line
+    # from the command line
+    assert typed["world"]["city"]["file"] == str(elsewhere / "other.geojson")

@@ -99,9 +99,8 @@ def test_coordinates_come_back(origin, town, tmp_path):
     rows = read_record_table(town, "tracks")
     order = np.argsort(rows["ue"], kind="stable")
     ue, _, lon, lat = map(np.array, zip(*vertices(text), strict=True))
-    last = np.append(
-        np.flatnonzero(np.diff(ue)), len(ue) - 1
-    )  # to the end of the run: where the last row is
+    # to the end of the run: where the last row is
+    last = np.append(np.flatnonzero(np.diff(ue)), len(ue) - 1)
     lon = np.delete(lon, last)
     lat = np.delete(lat, last)
     assert (np.abs(lon) <= 180).all()

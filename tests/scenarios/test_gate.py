@@ -99,17 +99,15 @@ def test_the_verdict_by_hand():
         {"constant": (46, 80, 11.7, 10.3, 0.0)},
         {"constant": (46, 80, 11.7, 10.0, 0.03)},
     ):
-        second = judge_gate(
-            rows(**policies | changes)
-        )  # more noise, or more lost updates, is no fair comparison
+        # more noise, or more lost updates, is no fair comparison
+        second = judge_gate(rows(**policies | changes))
         assert (second["verdict"], second["worst"]) == ("radio only", EQUAL)
     aucs = rows(**{EQUAL: (0, 1, 90, 10.0, 0.0), "constant": (0, 1, 90, 10.0, 0.0)}).assign(
         of=0.0, auc=[0.5, 0.52, 0.7, 0.74]
     )
     result = judge_gate(aucs)
-    half = (
-        12.706204736 * 1.0
-    )  # Student's t of one degree of freedom, times 1 % over the root of two values
+    # Student's t of one degree of freedom, times 1 % over the root of two values
+    half = 12.706204736 * 1.0
     assert result["policies"][0]["high"] == approx(51 + half)
     assert result["verdict"] == "radio only"
 
@@ -160,9 +158,8 @@ def test_a_gate_goes_on_and_its_figures_are_those_of_runs(out):
         pandas.DataFrame(read_record_table(out / "constant/seed-1", name))
         for name in ("links", "updates", "leakage")
     )
-    sent = updates[["round", "ue"]].merge(
-        links[["round", "ue", "sinr_db"]]
-    )  # a UE sends a row for each cell
+    # a UE sends a row for each cell
+    sent = updates[["round", "ue"]].merge(links[["round", "ue", "sinr_db"]])
     slow = (10 ** (-sent["sinr_db"] / 10)).groupby(sent["round"]).mean().mean()
     assert table.loc["constant", "noise"] == approx(slow, rel=1e-6)
     error_m = leakage["error_m"][np.isfinite(leakage["error_m"])]

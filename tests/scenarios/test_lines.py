@@ -146,9 +146,8 @@ def test_lines_over_seeds():
     none = RUN | read_yaml(NOTHING_FOUND) | {"utility.rmse_db": 11.2}
     assert show_lines([none])["homes within 100 m"][2] == "inconclusive"
     assert show_lines([none] * 3)["homes within 100 m"][0::2] == ("0/120 [0, 3.1 %]", "at chance")
-    town = RUN | {
-        "attack.span.home_located.shuffled.percent": 90.0
-    }  # the largest of its kinds of chance
+    # the largest of its kinds of chance
+    town = RUN | {"attack.span.home_located.shuffled.percent": 90.0}
     assert show_lines([town])["homes within 100 m"][1:3] == ("chance 1.7-90 %", "inconclusive")
     assert show_lines([RUN, (RUN | {"utility.rmse_db": 21.2})])["map RMSE, dB"][0::2] == (
         "16.2 [11.2, 21.2]",

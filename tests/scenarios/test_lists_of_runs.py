@@ -60,9 +60,8 @@ def test_the_list_of_a_sum_stands_beside_chance_and_residents_who_do_not_take_pa
     assert summary["attack.span.listed.coverage.percent"] == approx(
         100 * near.any(axis=0).mean(), rel=1e-6
     )
-    assert (
-        1 < summary["baseline.uniform.listed.precision.percent"] < 3
-    )  # at most 12 discs of 0.2 % of the area
+    # at most 12 discs of 0.2 % of the area
+    assert 1 < summary["baseline.uniform.listed.precision.percent"] < 3
     assert {
         "attack.span.listed.aside.precision.percent",
         "baseline.buildings.listed.precision.percent",

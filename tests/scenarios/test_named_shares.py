@@ -108,9 +108,8 @@ def test_since_which_round_home_stays_named(summary):
     result = compute_measures(
         collect_named_rows(rows, table, truth, np.array([0.0, 1.0]), ends), "a"
     )
-    assert (
-        result["attack.a.home_located.day.median"] == 1.5
-    )  # of rounds 1 and 4: the latter ends the second day
+    # of rounds 1 and 4: the latter ends the second day
+    assert result["attack.a.home_located.day.median"] == 1.5
 
 
 def list_home_distances():

@@ -19,9 +19,8 @@ def test_a_score_that_stays_counts_when_a_fifth_of_the_time_has_it():
     score = np.where(np.arange(1.0, 21.0) >= 8, 100.0, 0.0)
     assert find_level_time_s(time_s, score, 0.0, 100) == 10.0
     assert find_level_time_s(time_s + 5, score, 5.0, 100) == 10.0
-    assert (
-        find_level_time_s(time_s, score, 0.0, 1) == 8.75
-    )  # 7 s / 0.8, where the mean of 9 s is not yet looked at
+    # 7 s / 0.8, where the mean of 9 s is not yet looked at
+    assert find_level_time_s(time_s, score, 0.0, 1) == 8.75
     assert np.isnan(find_level_time_s(time_s, score, 0.0, 101))
 
 
@@ -67,9 +66,8 @@ def test_levels_of_a_run_with_the_uploads_until_then():
     times = [result[f"reached.{level}.time_s"] for level in (50, 70, 80)]
     assert times == sorted(times)
     assert 100 < times[0] < 250
-    assert (
-        result["reached.50.uploads"] == np.floor(times[0] / 10) + 1
-    )  # one every 10 s from the first on
+    # one every 10 s from the first on
+    assert result["reached.50.uploads"] == np.floor(times[0] / 10) + 1
     assert np.isnan(result["reached.90.time_s"])
     assert result["reached.90.uploads"] is None
     assert find_level_times(uploads(0), metrics) == {}

@@ -153,9 +153,8 @@ def test_claims_use_runs_of_their_scenario_and_version_alone(tmp_path, out, monk
     assert version(alone) == OLD
     assert all("one seed" in reason for reason in verdicts("--replace"))
     assert version(alone) == __version__
-    scenario(
-        tmp_path, "alone", title="alone", seed=8, learning={"attacks": []}
-    )  # another study of the same title
+    # another study of the same title
+    scenario(tmp_path, "alone", title="alone", seed=8, learning={"attacks": []})
     assert "1 run that this sweep does not have" in verdicts()[0]
     assert (alone / "summary.json").exists()
 
@@ -257,9 +256,8 @@ def test_another_sweep_of_the_same_title_is_refused_and_leaves_no_orphans(
     rows = (out / "runs.csv").read_text().splitlines()[1:]
     listed = {out / row.split(",")[0] for row in rows}
     assert {path.parent for path in out.glob("*/*/study.yaml")} == listed
-    assert (
-        out / "count=2" / "seed-2" / "notes.txt"
-    ).read_text() == "mine"  # what is not ours stays
+    # what is not ours stays
+    assert (out / "count=2" / "seed-2" / "notes.txt").read_text() == "mine"
     assert not (out / "count=4" / "seed-2").exists() or out / "count=4" / "seed-2" in listed
 
 

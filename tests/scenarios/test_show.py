@@ -204,9 +204,8 @@ def test_the_same_command_again_takes_the_same_folder_and_another_one_another(
     assert all(name.startswith("4-") for name in folders)
     assert all(any(name in " ".join(text.split()) for name in folders) for text in (first, second))
     before = {p: p.read_bytes() for p in tmp_path.rglob("summary.json")}
-    again = print_command(
-        capsys, *words
-    )  # played again where it was; the peak of memory is that of the process
+    # played again where it was; the peak of memory is that of the process
+    again = print_command(capsys, *words)
     item, another = (
         [line for line in text.splitlines() if "peak" not in line] for text in (first, again)
     )

@@ -138,9 +138,8 @@ RUNS = """
 'radio/coverage', 'world.duration_s: 60, world.ues.count: 4, measured: $peer'
 """
 """scenarios and their changes; the requests of one are refused by their rate"""
-OF_PLANS = {
-    item.key for item in KEYS if item.group == "" and item.key.startswith("plan.")
-}  # see test_plan
+# see test_plan
+OF_PLANS = {item.key for item in KEYS if item.group == "" and item.key.startswith("plan.")}
 
 
 @pytest.mark.slow

@@ -102,9 +102,8 @@ def test_a_run_that_tracks_nothing_has_no_such_chapter(tiny_run, tmp_path):
 def test_medians_hours_and_areas_are_those_of_the_rows(folder):
     loaded = load_finished_run(folder(rows_of_two_rounds()))
     (panel,) = build_tracking_chart(loaded, ATTACK).build_panels(loaded)
-    assert_allclose(
-        draw_page(panel, "filter")["y"], [75, 37.5]
-    )  # of 200, 90, 60, 30, and half of them
+    # of 200, 90, 60, 30, and half of them
+    assert_allclose(draw_page(panel, "filter")["y"], [75, 37.5])
     assert_allclose(draw_page(panel, "plain")["y"], [300, 300])
     assert_allclose(draw_page(panel, "smoother")["y"], [0.1, 0.1])  # a logarithm has no zero
     a_round_h = 60 / 3600

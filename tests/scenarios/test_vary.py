@@ -50,14 +50,12 @@ def test_quantiles_of_distributions_have_their_closed_forms():
     assert find_quantile(Distribution(low=1e-4, high=1.0, log=True), 0.5) == approx(1e-2)
     whole = Distribution(low=3, high=5, integer=True)
     assert [find_quantile(whole, u) for u in (1e-9, 0.34, 0.67, 1 - 1e-9)] == [3, 4, 5, 5]
-    assert (
-        find_quantile(Distribution(low=1, high=7, log=True, integer=True), 1 / 3 + 1e-9) == 2
-    )  # 8^(1/3)
+    # 8^(1/3)
+    assert find_quantile(Distribution(low=1, high=7, log=True, integer=True), 1 / 3 + 1e-9) == 2
     assert find_quantile(Distribution(choices=("a", "b")), 0.5) == "b"
     assert find_quantile(Distribution(choices=("a", "b")), 0.49) == "a"
-    assert (
-        find_quantile(Distribution(low=0.1234564, high=0.2), 1e-12) == 0.1234564
-    )  # six digits would lie outside
+    # six digits would lie outside
+    assert find_quantile(Distribution(low=0.1234564, high=0.2), 1e-12) == 0.1234564
     assert find_quantile(Distribution(low=0.1, high=0.1999999), 1 - 1e-9) == 0.1999999
     last = 1 - 2**-53  # the largest draw: low + u (high + 1 - low) is rounded to high + 1
     for low, high, log in ((1, 2, False), (2, 4, True)):

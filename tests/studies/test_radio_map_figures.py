@@ -55,9 +55,8 @@ def test_aligned_noise_leads_astray_less_with_rho_more_with_mu_and_not_who_knows
     ):
         assert figures == approx(want, abs=give)
     assert error(1, 1) < error(10, 1) < by_rho[0]
-    assert (
-        error(50, 50, "link-filter") < 0.7
-    )  # the same folder: a finished run is not computed twice
+    # the same folder: a finished run is not computed twice
+    assert error(50, 50, "link-filter") < 0.7
 
 
 def test_a_map_is_learnt_and_noise_costs_decibels(tmp_path):

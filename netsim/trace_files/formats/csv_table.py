@@ -65,9 +65,8 @@ _CELLS = (
     "other",
 )
 """what names a cell together, the best first"""
-_AREA_IDS = (
-    65_535  # identities of 16 bits hold in one area; longer ones have their base station in them
-)
+# identities of 16 bits hold in one area; longer ones have their base station in them
+_AREA_IDS = 65_535
 _RADIO = re.compile(r"(network|radio|access|net)?[ _]?(tech\w*|type|mode)|rat|radio|system", re.I)
 _NO_RSRP = re.compile(
     r"(?!.*\b(4g|5g|lte|nr|e-?utra))(.*[\W_])?"

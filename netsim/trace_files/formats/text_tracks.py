@@ -23,9 +23,8 @@ from netsim.traces.table import FixBuilder, TrackPoints
 from netsim.traces.values import LATEST_EPOCH_S, Texts, quote_text
 
 _HEADER_LINES = 6
-_ROW = re.compile(
-    r"[^,]+,[^,]+,[^,]*,[^,]*,\s*\d{5}\b"
-)  # the days since 1899-12-30 have five digits
+# the days since 1899-12-30 have five digits
+_ROW = re.compile(r"[^,]+,[^,]+,[^,]*,[^,]*,\s*\d{5}\b")
 _WGS_84 = re.compile(r"WGS[ _-]?(19)?84", re.IGNORECASE)
 _DAY_OF_1970 = 25_569.0
 _DAYS = Field(4, "days since 1899-12-30", _DAY_OF_1970, 73_050.0)  # to the end of 2099

@@ -162,9 +162,8 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Value, **settings: Value) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **settings})
-        self._negative_number_matcher = re.compile(
-            r"-\.?\d"
-        )  # also of a list that begins with one: south, or west
+        # also of a list that begins with one: south, or west
+        self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def error(self, message: str) -> NoReturn:
         problem = re.sub(r"^(--\S+): (\S+: must be)", r"\1 \2", message.removeprefix("argument "))

@@ -17,15 +17,12 @@ def main() -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed: what is said goes nowhere
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
-    os.environ.setdefault(
-        "OPENBLAS_NUM_THREADS", "1"
-    )  # NumPy starts threads as it is imported, and none is used
-    os.environ.setdefault(
-        "PYDANTIC_DISABLE_PLUGINS", "__all__"
-    )  # looking for them takes longer than validating
-    signal.signal(
-        signal.SIGTERM, signal.default_int_handler
-    )  # what batch systems send; else it ends without a word
+    # NumPy starts threads as it is imported, and none is used
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # looking for them takes longer than validating
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # what batch systems send; else it ends without a word
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         from scenarios.app.cli.commands import main as command
         from scenarios.app.run import events

@@ -108,9 +108,8 @@ _MOST_JSON_BYTES = 2**28
 MARKER = ".netsim"
 Mark = Literal["run", "sweep", "training"]
 """what a folder is"""
-PATIENCE_S = (
-    2.0  # a process that was told to end, or whose parent ended, lets go of a lock within this
-)
+# a process that was told to end, or whose parent ended, lets go of a lock within this
+PATIENCE_S = 2.0
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a quota, a bound on files
 _NO_ACCESS = (
     errno.EROFS,

@@ -78,9 +78,8 @@ def stack_places_m(rows: Table) -> FloatArray:
     return np.column_stack([rows["x_m"], rows["y_m"]])
 
 
-_Number = Annotated[
-    float, Field(allow_inf_nan=False, ge=-4.1e7, le=4.1e7)
-]  # once around the Earth, in metres
+# once around the Earth, in metres
+_Number = Annotated[float, Field(allow_inf_nan=False, ge=-4.1e7, le=4.1e7)]
 _Pair = Annotated[list[_Number], Field(min_length=2, max_length=2)]
 _LONGEST_S = 400 * 365.25 * DAY_S
 _Seconds = Annotated[float, Field(gt=0, le=_LONGEST_S)]

@@ -212,9 +212,8 @@ def estimate_win_probability(
     low, high = np.quantile(means, _LEVELS)
     mean = float(wins.mean())
     if low == high:
-        half = round(
-            mean * worlds, 6
-        )  # a tie is half a win: between the intervals of the numbers around it
+        # a tie is half a win: between the intervals of the numbers around it
+        half = round(mean * worlds, 6)
         low, high = (
             np.mean(
                 [

@@ -86,13 +86,11 @@ class RayCluster(Executor[Value]):
                 "object_store_memory": STORE_BYTES,
                 "include_dashboard": False,
             }
-            os.environ["PYTHONPATH"] = os.pathsep.join(
-                sys.path
-            )  # its workers find the modules of this process
+            # its workers find the modules of this process
+            os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
             os.environ.setdefault("RAY_AUTH_MODE", "token")
-            os.environ.setdefault(
-                "RAY_AUTH_TOKEN", token_hex(32)
-            )  # other users of the machine have no access
+            # other users of the machine have no access
+            os.environ.setdefault("RAY_AUTH_TOKEN", token_hex(32))
         import ray
 
         on_term = signal.getsignal(signal.SIGTERM)
@@ -113,9 +111,8 @@ class RayCluster(Executor[Value]):
                 f"--on ray: no connection to {cluster} ({reason}); is `ray start --head` running "
                 "there?"
             ) from None
-        signal.signal(
-            signal.SIGTERM, on_term
-        )  # the handler of Ray would end the runs with the cluster
+        # the handler of Ray would end the runs with the cluster
+        signal.signal(signal.SIGTERM, on_term)
         self._task = ray.remote(num_cpus=1, max_retries=0, retry_exceptions=False)(attempt_remotely)
         return self
 

@@ -82,9 +82,8 @@ def listen() -> None:
     it is raised again.
     """
     _Interruption.received = False
-    signal.setitimer(
-        signal.ITIMER_REAL, 0.0
-    )  # what an earlier command in this process lost is not for this one
+    # what an earlier command in this process lost is not for this one
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
     for number in _ENDING:
         signal.signal(number, _handle_signal)
     if sys.unraisablehook is sys.__unraisablehook__:
@@ -146,9 +145,8 @@ def work_for_parent(patience_s: float = 0.0) -> None:
     """
     _Interruption.open = False
     compiled.tell = lambda _: None  # what is said on the terminal is said by the parent
-    signal.signal(
-        signal.SIGINT, _handle_signal
-    )  # SIGTERM ends a worker at once: so a broken pool clears up
+    # SIGTERM ends a worker at once: so a broken pool clears up
+    signal.signal(signal.SIGINT, _handle_signal)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, args=(patience_s,), daemon=True).start()
 

@@ -103,9 +103,8 @@ def _build_channel_card(study: Study, world: World) -> dict[str, str]:
 
 
 CHECKPOINT_EVERY_S = 10.0  # of wall time, or twenty times as long as the last one took to write
-_MAX_LONGER = (
-    100.0  # times its duration that a world may go on for, until its last round is off the air
-)
+# times its duration that a world may go on for, until its last round is off the air
+_MAX_LONGER = 100.0
 
 
 class Play(ABC):
@@ -216,9 +215,8 @@ class Play(ABC):
             f"resumed_from_{self.unit}": first,
         }
         manifest = {**manifest, **fields, "tables": self.recorder.count_rows(), "timing": timing}
-        write_json(
-            folder / MANIFEST, manifest | {"notices": [], "finished": False}
-        )  # the summary reads counts of it
+        # the summary reads counts of it
+        write_json(folder / MANIFEST, manifest | {"notices": [], "finished": False})
         tables = {name: self.recorder.read_columns(name) for name in self.recorder.schemas}
         run_tables = RunTables(folder, manifest["tables"], tables)
         run = Run(Manifest.from_folder(folder), {}, run_tables, folder)
@@ -364,9 +362,8 @@ def write_tracks(recorder: Recorder, world: World) -> None:
     world.catch_up()
     if world.tracks is None:
         return
-    names = np.array(
-        [*(station.name for station in world.stations), ""], dtype=object
-    )  # the last one for -1
+    # the last one for -1
+    names = np.array([*(station.name for station in world.stations), ""], dtype=object)
     for rows in world.tracks.drain():
         seen = rows.seen
         absent = rows.seen.absent

@@ -270,9 +270,8 @@ def build_trajectory(run: Run) -> Trajectory:
             f"{run.folder}: a UE sent several rows in a round; a bound reads one model "
             f"and one phase"
         )
-    once = (spends["ue"] >= 0) & (
-        spends["unit"] != PRINTED
-    )  # a printed claim is a second account of the same noise
+    # a printed claim is a second account of the same noise
+    once = (spends["ue"] >= 0) & (spends["unit"] != PRINTED)
     drawn = {k: v[once] for k, v in spends.items()}
     sent = sum_by_round(links, links["power_w"])
     sinr = ratio_from_db(links["sinr_db"])

@@ -307,9 +307,8 @@ class LearningPlay(Play):
         if not exploded_in and has_exploded(state, figures):
             exploded_in = state.round if self.in_rounds else state.played
         self.memory = LearningMemory(state, empty, exploded_in)
-        over = self.in_rounds and (
-            state.round >= self.rounds or state.stopped
-        )  # without rounds others are under way
+        # without rounds others are under way
+        over = self.in_rounds and (state.round >= self.rounds or state.stopped)
         marks = {"merge": state.played} if not self.in_rounds else {}
         if state.stopped:
             marks |= {"stopped": True}

@@ -221,9 +221,8 @@ def to_flow_yaml(value: Value) -> str:
     """Return a value as one line of YAML."""
     if isinstance(value, BaseModel):
         kind = {"kind": value.kind} if hasattr(value, "kind") else {}
-        names = [
-            name for name in type(value).model_fields if name in value.model_fields_set
-        ]  # a set has no order
+        # a set has no order
+        names = [name for name in type(value).model_fields if name in value.model_fields_set]
         value = kind | {name: getattr(value, name) for name in names}
     if isinstance(value, dict):
         return (
@@ -245,12 +244,10 @@ def to_flow_yaml(value: Value) -> str:
 
 def read_part_title(part: type[BaseModel]) -> str:
     """Return the first paragraph of what a part is."""
-    doc = (
-        (part.__doc__ or "").strip().split("\n\n")[0]
-    )  # not inspect.getdoc, which inherits the base's words
-    return re.sub(
-        "::$", ".", " ".join(doc.split())
-    )  # the formula that follows is for readers of the code
+    # not inspect.getdoc, which inherits the base's words
+    doc = (part.__doc__ or "").strip().split("\n\n")[0]
+    # the formula that follows is for readers of the code
+    return re.sub("::$", ".", " ".join(doc.split()))
 
 
 def walk_sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
@@ -463,9 +460,8 @@ class Mistake:
             text = f"{self.details['msg']}, got {quote_value(self.value)}"
         if kind == "value_error":
             text = " ".join(text.splitlines())
-            path, _, rest = text.partition(
-                ": "
-            )  # of a validator that starts with a path below its own place
+            # of a validator that starts with a path below its own place
+            path, _, rest = text.partition(": ")
             inner_place = (*place, *parse_place(path))
             if rest and inner_place != place and self.document.holds(inner_place):
                 place = inner_place

@@ -106,9 +106,8 @@ class Scenario:
 def list_bundled() -> dict[str, Path]:
     """Return the scenarios that come with the program: name -> file."""
     root = Path(str(resources.files("scenarios")))
-    folders = [
-        path for path in root.iterdir() if path.is_dir() and path.name != "app"
-    ]  # which has no scenarios
+    # which has no scenarios
+    folders = [path for path in root.iterdir() if path.is_dir() and path.name != "app"]
     nested = [path for folder in folders for path in folder.rglob("*.yaml")]
     files = [*root.glob("*.yaml"), *nested]
     return {str(path.relative_to(root).with_suffix("")): path for path in sorted(files)}

@@ -236,9 +236,8 @@ def _read_actor_weights(path: Path, weights_file: bytes) -> dict[str, NDArray[np
             if sum(entry.file_size for entry in inner.infolist()) > _MOST_WEIGHTS_BYTES:
                 raise ValueError(f"larger than {format_size(_MOST_WEIGHTS_BYTES)}")
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # of kinds of tensors that torch will drop; we take none of them
+            # of kinds of tensors that torch will drop; we take none of them
+            warnings.simplefilter("ignore")
             tensors = torch.load(io.BytesIO(weights_file), map_location="cpu", weights_only=True)
         return {
             name: _to_numbers(tensor)

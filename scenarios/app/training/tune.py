@@ -245,9 +245,8 @@ def try_settings(search: Search) -> tuple[optuna.Study, list[Trial]]:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        warnings.simplefilter(
-            "ignore", FutureWarning
-        )  # Optuna 5 has another way, which Optuna 4 has not
+        # Optuna 5 has another way, which Optuna 4 has not
+        warnings.simplefilter("ignore", FutureWarning)
         seed = search.study.seed % 2**32
         sampler = optuna.samplers.TPESampler(
             seed=seed, n_startup_trials=STARTS, constraints_func=excess
