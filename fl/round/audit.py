@@ -347,7 +347,8 @@ def _compare_epsilon_with_ledger(
 
 def _judge_moved(name: str, warnings: Sequence[str]) -> str:
     """Whether a warning says that what has this name may move."""
-    if any(name in line and _NO_EPSILON.search(line) for line in warnings):
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    if any(word.search(line) and _NO_EPSILON.search(line) for line in warnings):
         return "caveat"
     return "violated"
 
