@@ -3,7 +3,7 @@ claims, and tracking.
 
 Of a UE without a home one thing may be found, its place of most time, as a home is. Of any other
 three may be found within leakage.hit_radius_m of a named place: home, work, and both of them. All
-arrays of hits have one column for each, in this order.
+arrays of hits have one column for each, in this order, and a fourth: whether one place finds both.
 """
 
 from __future__ import annotations
@@ -199,9 +199,11 @@ class Truth:
         return _append_both(np.asarray(np.isfinite(self.place_m).all(axis=2)))
 
     def find_hits(self, named_m: FloatArray) -> BoolArray:
-        """Find what named places (k, 2), NaN where there is none, find of each UE: (n, 3)."""
+        """Find what named places (k, 2), NaN where there is none, find of each UE: (n, 4)."""
         away_m = np.linalg.norm(named_m - self.place_m[:, :, None], axis=-1)  # (n, place, named)
-        return _append_both(np.asarray(np.any(away_m <= self.hit_radius_m, axis=2)))
+        is_near = away_m <= self.hit_radius_m
+        by_one_place = is_near.all(axis=1).any(axis=1)
+        return np.column_stack([_append_both(is_near.any(axis=2)), by_one_place])
 
 
 def _append_both(flags: np.ndarray) -> BoolArray:
@@ -210,19 +212,27 @@ def _append_both(flags: np.ndarray) -> BoolArray:
 
 
 def collect_named_rows(
-    rows: Table, named: Table, truth: Truth, attacked: FloatArray, requested_s: dict[int, float]
+    rows: Table,
+    named: Table,
+    truth: Truth,
+    attacked: FloatArray,
+    requested_s: dict[int, float],
+    chance: Tables,
 ) -> Tables:
     """Collect what one attack names at the end, by PLACES; nothing where no UE has a place.
 
     rows, named : its rows of `leakage` and of `named`. attacked : all UEs that it attacked, also
     those without a place: what was named of them is scored on the others. requested_s : end of
-    the window of each round.
+    the window of each round. chance : of `collect_chance_rows`, where it is known.
     """
     if not len(truth.ue):
         return {}
-    hits = _split_by_place(truth, ("hit", "shuffled"), _score_named(truth, named, attacked))
+    scores = _score_named(truth, named, attacked)
+    hits = _split_by_place(truth, ("hit", "shuffled"), scores)
     rank = _rank_places(named)
     has_place = truth.has_places().T
+    by_one_place = scores[0][has_place[2], 3]
+    hits["both"]["given_one"] = _compute_chance_given_one(hits | chance, has_place, by_one_place)
     for k, place in enumerate(PLACES[:2]):
         # where an attack does not say which is which, any place is an answer
         is_answer = (rank == k + 1) | (named["place"] == "")
@@ -231,6 +241,34 @@ def collect_named_rows(
     ues = truth.ue[has_place[0]]
     hits["home"]["day"] = _find_lasting_naming_day(rows, ues, truth.hit_radius_m, requested_s)
     return hits
+
+
+def _compute_chance_given_one(
+    tables: Tables, has_place: BoolArray, by_one_place: BoolArray
+) -> FloatArray:
+    """Compute the chance (n,) of both, of UEs with both, where one of the two is known.
+
+    Of the places that are known and the kind of chance with the largest mean,
+
+        q = [the known one is found] max(chance of the other, [one place finds both]).
+
+    Where an attack finds the other at most as often as by chance, whatever it knows of the first,
+    so many hits or more are at most as likely as in binomial draws with the mean of q. [Hoeffding
+    1956, "On the distribution of the number of successes in independent trials"]
+
+    tables : hits by place, and chance. has_place (3, m) : of all UEs, by PLACES.
+    """
+    candidates = []
+    for known, other in ((0, 1), (1, 0)):
+        is_found = tables[PLACES[known]]["hit"][has_place[2, has_place[known]]]
+        chances = tables[PLACES[other]] | tables.get(f"{PLACES[other]} by chance", {})
+        has_both = has_place[2, has_place[other]]
+        candidates += [
+            is_found * np.maximum(chances[kind][has_both], by_one_place)
+            for kind in ("shuffled", "uniform", "others")
+            if kind in chances
+        ]
+    return max(candidates, key=lambda chance: np.nan_to_num(chance.sum(), nan=-1.0))
 
 
 def collect_chance_rows(
@@ -246,7 +284,7 @@ def collect_chance_rows(
     uniform = compute_hit_probabilities(
         truth.place_m[:, 0], truth.place_m[:, 1], truth.hit_radius_m, area, MAX_NAMED
     )
-    other_hits = np.full((len(truth.ue), 3), nan)
+    other_hits = np.full((len(truth.ue), 4), nan)
     if len(np.unique(ue)) > 1:
         peaks = find_peaks_of_others(ue, points_m, truth.ue, area, width_m, MAX_NAMED)
         for i, peaks_m in enumerate(peaks):
@@ -256,7 +294,7 @@ def collect_chance_rows(
 
 
 def _split_by_place(truth: Truth, columns: Sequence[str], hits: Sequence[np.ndarray]) -> Tables:
-    """Split columns of hits (n, 3) by PLACES: of the UEs that have what it is about."""
+    """Split columns of hits (n, 4) by PLACES: of the UEs that have what it is about."""
     tables: Tables = {}
     for k, place in enumerate(PLACES):
         has_place = truth.has_places()[:, k]
@@ -266,17 +304,17 @@ def _split_by_place(truth: Truth, columns: Sequence[str], hits: Sequence[np.ndar
 
 
 def _score_named(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray, FloatArray]:
-    """Score what the places named of each UE find of it (n, 3), and of all others.
+    """Score what the places named of each UE find of it (n, 4), and of all others.
 
-    Of others the share (n, 3) whose places find it; NaN where no other UE was attacked.
+    Of others the share (n, 4) whose places find it; NaN where no other UE was attacked.
     """
     ues = [*truth.ue.tolist(), *np.setdiff1d(attacked, truth.ue).tolist()]
     places_m = {ue: np.full((MAX_NAMED, 2), nan) for ue in ues}
     for ue, rank, *place_m in iterate_cells(named, "ue", "rank", "x_m", "y_m"):
         if ue in places_m and 1 <= rank <= MAX_NAMED:
             places_m[ue][int(rank) - 1] = place_m
-    own_hits = np.zeros((len(truth.ue), 3), dtype=bool)
-    other_hits = np.zeros((len(truth.ue), 3))
+    own_hits = np.zeros((len(truth.ue), 4), dtype=bool)
+    other_hits = np.zeros((len(truth.ue), 4))
     for k, named_m in enumerate(places_m.values()):
         hits = truth.find_hits(named_m)
         row = slice(k, k + 1)  # nothing of a UE without a place
