@@ -26,7 +26,7 @@ from fl.leakage.tracks import MAX_NAMED
 from fl.learners.density import Density
 from fl.types import rank_place
 from netsim.clock import DAY_S
-from netsim.columns import number_row
+from netsim.columns import number_row, pick_even_indices
 from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray
 from scenarios.app.results.folder import Tables
@@ -82,7 +82,7 @@ def average_area_distance_m(updates: Table, leakage: Table, learner: object, are
         updates = select_rows(updates, np.isin(encode_row_keys(updates), heard))
     centroid_m = stack_places_m(updates)[np.isfinite(updates["x_m"])]
     n_max = 2000 if len(x) * len(y) else 0
-    centroid_m = centroid_m[_pick_even_indices(len(centroid_m), n_max)]
+    centroid_m = centroid_m[pick_even_indices(len(centroid_m), n_max)]
     means_m = [np.hypot(x_m - x[:, None], y_m - y).mean() for x_m, y_m in centroid_m]
     return compute_finite_mean(np.array(means_m))
 
@@ -97,12 +97,7 @@ def _spread_grid(learner: Density, area: Area) -> tuple[FloatArray, FloatArray]:
         y = (grid.low_m[1] + grid.high_m[1])[None] / 2
     x = x[(x >= area.x_min_m) & (x <= area.x_max_m)]
     y = y[(y >= area.y_min_m) & (y <= area.y_max_m)]
-    return x[_pick_even_indices(len(x), 100)], y[_pick_even_indices(len(y), 100)]
-
-
-def _pick_even_indices(n: int, n_max: int) -> np.ndarray:
-    """Pick at most so many of n indices, evenly taken."""
-    return np.linspace(0, n - 1, min(n, n_max)).astype(int)
+    return x[pick_even_indices(len(x), 100)], y[pick_even_indices(len(y), 100)]
 
 
 def select_last_guess_rows(leakage: Table, labels: Sequence[str]) -> Table:
@@ -227,12 +222,12 @@ def collect_named_rows(
     """
     if not len(truth.ue):
         return {}
-    scores = _score_named(truth, named, attacked)
-    hits = _split_by_place(truth, ("hit", "shuffled"), scores)
+    own_hits, other_hits = _score_named(truth, named, attacked)
+    hits = _split_by_place(truth, ("hit", "shuffled"), (own_hits, other_hits))
     rank = _rank_places(named)
     has_place = truth.has_places().T
-    by_one_place = scores[0][has_place[2], 3]
-    hits["both"]["given_one"] = _compute_chance_given_one(hits | chance, has_place, by_one_place)
+    chances = np.stack([other_hits, *chance.get("chance", {}).values()])
+    hits["both"]["given_one"] = _compute_chance_given_one(own_hits, chances)[has_place[2]]
     for k, place in enumerate(PLACES[:2]):
         # where an attack does not say which is which, any place is an answer
         is_answer = (rank == k + 1) | (named["place"] == "")
@@ -243,12 +238,10 @@ def collect_named_rows(
     return hits
 
 
-def _compute_chance_given_one(
-    tables: Tables, has_place: BoolArray, by_one_place: BoolArray
-) -> FloatArray:
-    """Compute the chance (n,) of both, of UEs with both, where one of the two is known.
+def _compute_chance_given_one(own_hits: BoolArray, chances: FloatArray) -> FloatArray:
+    """Compute the chance (n,) of both where one of the two is known; 0 for UEs without one.
 
-    Of the places that are known and the kind of chance with the largest mean,
+    Of the place that is known and the kind of chance with the largest mean,
 
         q = [the known one is found] max(chance of the other, [one place finds both]).
 
@@ -256,19 +249,12 @@ def _compute_chance_given_one(
     so many hits or more are at most as likely as in binomial draws with the mean of q. [Hoeffding
     1956, "On the distribution of the number of successes in independent trials"]
 
-    tables : hits by place, and chance. has_place (3, m) : of all UEs, by PLACES.
+    own_hits (n, 4), chances (n_kind, n, 4) : as `Truth.find_hits`.
     """
-    candidates = []
-    for known, other in ((0, 1), (1, 0)):
-        is_found = tables[PLACES[known]]["hit"][has_place[2, has_place[known]]]
-        chances = tables[PLACES[other]] | tables.get(f"{PLACES[other]} by chance", {})
-        has_both = has_place[2, has_place[other]]
-        candidates += [
-            is_found * np.maximum(chances[kind][has_both], by_one_place)
-            for kind in ("shuffled", "uniform", "others")
-            if kind in chances
-        ]
-    return max(candidates, key=lambda chance: np.nan_to_num(chance.sum(), nan=-1.0))
+    is_found = own_hits[:, [1, 0]]
+    chance = is_found * np.maximum(chances[..., :2], own_hits[:, 3:])
+    candidates = np.concatenate(chance, axis=1).T
+    return candidates[np.argmax(np.nan_to_num(candidates.sum(axis=1), nan=-1.0))]
 
 
 def collect_chance_rows(
@@ -276,8 +262,8 @@ def collect_chance_rows(
 ) -> Tables:
     """Collect what places named by chance find.
 
-    Uniformly random places, and the peaks of others' density. ue (k,), points_m (k, 2) : true
-    positions of all UEs, and whose they are.
+    Uniformly random places, and the peaks of others' density; in `chance` of all UEs, (n, 4). ue
+    (k,), points_m (k, 2) : true positions of all UEs, and whose they are.
     """
     if not len(truth.ue):
         return {}
@@ -290,7 +276,8 @@ def collect_chance_rows(
         for i, peaks_m in enumerate(peaks):
             other_hits[i] = truth.find_hits(peaks_m)[i]
     hits = _split_by_place(truth, ("uniform", "others"), (uniform, other_hits))
-    return {f"{place} by chance": columns for place, columns in hits.items()}
+    tables = {f"{place} by chance": columns for place, columns in hits.items()}
+    return tables | {"chance": {"uniform": uniform, "others": other_hits}}
 
 
 def _split_by_place(truth: Truth, columns: Sequence[str], hits: Sequence[np.ndarray]) -> Tables:
