@@ -1,17 +1,25 @@
 """An episode as an animated picture, and environments of several scenarios."""
 
+import math
+import re
+from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
-from pytest import fixture, raises
+from power_problems import allocation
+from pytest import fixture, mark, raises
+from test_radio_records import record_known
+from test_radio_records import study as short_study
 
 from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from rl import ALLOCATION, ONLINE
 from rl.episode import draw_episode
+from rl.rules import build_rule
+from rl.ue import UePower, UeRounds
 from scenarios import load
 from scenarios.app.training.environments import make_online, make_vec
 
@@ -113,3 +121,53 @@ def test_members_of_a_vector_are_their_own_scenarios(city, tmp_path):
         make_vec(ONLINE, [])
     with raises(BadInput, match="the scenario trains 'online'"):
         make_vec(ALLOCATION, [city])
+
+
+def read_table(env_name):
+    """Rows of the table of the manual for an environment: pairs of name and text."""
+    page = (Path(__file__).parents[2] / "docs/agent.md").read_text()
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in page.splitlines()
+        if "|" in line
+    ]
+    column = rows[0].index(f"`{env_name}`")
+    return [(row[0].strip("`"), row[column]) for row in rows[2:12]]
+
+
+def count_numbers(text, k):
+    """Every number of a text such as 5 *K* + 2."""
+    terms = text.replace("*K*", str(k)).replace(",", "").replace("or", ",").split(",")
+    return {sum(math.prod(map(int, part.split())) for part in term.split("+")) for term in terms}
+
+
+@mark.parametrize("name", ["UePower", "OnlinePower", "PowerAllocation"])
+def test_the_table_of_the_manual_is_that_of_the_spaces(name, city):
+    if name == "OnlinePower":
+        env = make_online(city)
+    elif name == "PowerAllocation":
+        env = allocation()
+    else:
+        recorded = record_known(short_study())
+        env = UePower(UeRounds(recorded, build_rule("fractional")))
+    rows = read_table(name)
+    for space, numbers, bounds in (
+        (env.observation_space, *rows[1:3]),
+        (env.action_space, *rows[4:6]),
+    ):
+        assert space.dtype == np.float32
+        assert (numbers[0], bounds[0]) == ("numbers", "bounds")
+        assert space.shape[0] in count_numbers(numbers[1], env.n_ue)
+        low, high = map(float, bounds[1].split(" to "))
+        assert (space.low == low).all() and (space.high == high).all()
+    (_, steps), (_, info) = rows[8:]
+    env.reset(seed=0)
+    assert set(env.step(np.zeros(env.action_space.shape, np.float32))[4]) == set(
+        re.findall("`(.*?)`", info)
+    )
+    if steps.isdecimal():
+        n = 1
+        while not env.over:
+            env.step(np.zeros(env.action_space.shape, np.float32))
+            n += 1
+        assert n == int(steps)
