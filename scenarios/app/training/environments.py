@@ -4,6 +4,7 @@ registers.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 from typing import TypeVar
 
@@ -76,7 +77,7 @@ def make_vec(name: str, scenarios: Sequence[Source]) -> gymnasium.vector.SyncVec
     titles = {shape: study.title for shape, study in zip(shapes, studies, strict=True)}
     if len(titles) != 1:
         raise BadInput(f"make_vec: {titles} observe other numbers; take scenarios of as many UEs")
-    return gymnasium.vector.SyncVectorEnv([lambda env=env: env for env in envs])
+    return gymnasium.vector.SyncVectorEnv([repeat(env).__next__ for env in envs])
 
 
 def refuse_render_mode(render_mode: object) -> None:
