@@ -52,7 +52,7 @@ def convert_to_action(power_w: FloatArray, limits: Limits) -> FloatArray:
     if span > 0:
         action = 2.0 * np.log(power_w / limits.each_min_w) / span - 1.0
     else:
-        action = np.zeros(len(power_w))
+        action = np.zeros_like(power_w)
     return np.clip(action, -1.0, 1.0)
 
 

@@ -106,7 +106,7 @@ def test_since_which_round_home_stays_named(summary):
     table = {name: np.zeros(0) for name in ("ue", "rank", "x_m", "y_m", "place")}
     ends = {number: number * 43_200.0 for number in range(1, 7)}
     result = compute_measures(
-        collect_named_rows(rows, table, truth, np.array([0.0, 1.0]), ends), "a"
+        collect_named_rows(rows, table, truth, np.array([0.0, 1.0]), ends, {}), "a"
     )
     # of rounds 1 and 4: the latter ends the second day
     assert result["attack.a.home_located.day.median"] == 1.5
@@ -155,7 +155,9 @@ def test_another_ues_places_that_fit_are_counted():
         "home_named_m": np.array([nan, 2.0, nan]),
     }
     rows |= {"densest_named_m": np.full(3, nan)}
-    result = compute_measures(collect_named_rows(rows, named, truth, np.arange(4.0), {1: 1.0}), "a")
+    result = compute_measures(
+        collect_named_rows(rows, named, truth, np.arange(4.0), {1: 1.0}, {}), "a"
+    )
     assert result["attack.a.home_located.percent"] == pytest.approx(100 / 3)
     # UEs 0 and 2 are found by one of three others (UE 3 has no home, and nothing is named of it),
     # UE 1 by none

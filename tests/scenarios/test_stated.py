@@ -46,7 +46,7 @@ ROWS |= {"densest_named_m": np.full(3, nan)}
 
 
 def name_places(values):
-    return compute_measures(collect_named_rows(ROWS, values, TRUTH, TRUTH.ue, {1: 1.0}), "a")
+    return compute_measures(collect_named_rows(ROWS, values, TRUTH, TRUTH.ue, {1: 1.0}, {}), "a")
 
 
 def test_by_hand():

@@ -425,6 +425,12 @@ HOME, WORK, BOTH = (
                 "dashdot",
                 is_per_curve=True,
             ),
+            Baseline(
+                "chance where one of the two is known",
+                make_constant_law(f"attack.NAME.{key}_located.given_one.percent"),
+                "longdash",
+                is_per_curve=True,
+            ),
         ),
     )
     for key, title in (

@@ -3,7 +3,7 @@ claims, and tracking.
 
 Of a UE without a home one thing may be found, its place of most time, as a home is. Of any other
 three may be found within leakage.hit_radius_m of a named place: home, work, and both of them. All
-arrays of hits have one column for each, in this order.
+arrays of hits have one column for each, in this order, and a fourth: whether one place finds both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fl.leakage.tracks import MAX_NAMED
 from fl.learners.density import Density
 from fl.types import rank_place
 from netsim.clock import DAY_S
-from netsim.columns import number_row
+from netsim.columns import number_row, pick_even_indices
 from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray
 from scenarios.app.results.folder import Tables
@@ -82,7 +82,7 @@ def average_area_distance_m(updates: Table, leakage: Table, learner: object, are
         updates = select_rows(updates, np.isin(encode_row_keys(updates), heard))
     centroid_m = stack_places_m(updates)[np.isfinite(updates["x_m"])]
     n_max = 2000 if len(x) * len(y) else 0
-    centroid_m = centroid_m[_pick_even_indices(len(centroid_m), n_max)]
+    centroid_m = centroid_m[pick_even_indices(len(centroid_m), n_max)]
     means_m = [np.hypot(x_m - x[:, None], y_m - y).mean() for x_m, y_m in centroid_m]
     return compute_finite_mean(np.array(means_m))
 
@@ -97,12 +97,7 @@ def _spread_grid(learner: Density, area: Area) -> tuple[FloatArray, FloatArray]:
         y = (grid.low_m[1] + grid.high_m[1])[None] / 2
     x = x[(x >= area.x_min_m) & (x <= area.x_max_m)]
     y = y[(y >= area.y_min_m) & (y <= area.y_max_m)]
-    return x[_pick_even_indices(len(x), 100)], y[_pick_even_indices(len(y), 100)]
-
-
-def _pick_even_indices(n: int, n_max: int) -> np.ndarray:
-    """Pick at most so many of n indices, evenly taken."""
-    return np.linspace(0, n - 1, min(n, n_max)).astype(int)
+    return x[pick_even_indices(len(x), 100)], y[pick_even_indices(len(y), 100)]
 
 
 def select_last_guess_rows(leakage: Table, labels: Sequence[str]) -> Table:
@@ -199,9 +194,11 @@ class Truth:
         return _append_both(np.asarray(np.isfinite(self.place_m).all(axis=2)))
 
     def find_hits(self, named_m: FloatArray) -> BoolArray:
-        """Find what named places (k, 2), NaN where there is none, find of each UE: (n, 3)."""
+        """Find what named places (k, 2), NaN where there is none, find of each UE: (n, 4)."""
         away_m = np.linalg.norm(named_m - self.place_m[:, :, None], axis=-1)  # (n, place, named)
-        return _append_both(np.asarray(np.any(away_m <= self.hit_radius_m, axis=2)))
+        is_near = away_m <= self.hit_radius_m
+        by_one_place = is_near.all(axis=1).any(axis=1)
+        return np.column_stack([_append_both(is_near.any(axis=2)), by_one_place])
 
 
 def _append_both(flags: np.ndarray) -> BoolArray:
@@ -210,19 +207,27 @@ def _append_both(flags: np.ndarray) -> BoolArray:
 
 
 def collect_named_rows(
-    rows: Table, named: Table, truth: Truth, attacked: FloatArray, requested_s: dict[int, float]
+    rows: Table,
+    named: Table,
+    truth: Truth,
+    attacked: FloatArray,
+    requested_s: dict[int, float],
+    chance: Tables,
 ) -> Tables:
     """Collect what one attack names at the end, by PLACES; nothing where no UE has a place.
 
     rows, named : its rows of `leakage` and of `named`. attacked : all UEs that it attacked, also
     those without a place: what was named of them is scored on the others. requested_s : end of
-    the window of each round.
+    the window of each round. chance : of `collect_chance_rows`, where it is known.
     """
     if not len(truth.ue):
         return {}
-    hits = _split_by_place(truth, ("hit", "shuffled"), _score_named(truth, named, attacked))
+    own_hits, other_hits = _score_named(truth, named, attacked)
+    hits = _split_by_place(truth, ("hit", "shuffled"), (own_hits, other_hits))
     rank = _rank_places(named)
     has_place = truth.has_places().T
+    chances = np.stack([other_hits, *chance.get("chance", {}).values()])
+    hits["both"]["given_one"] = _compute_chance_given_one(own_hits, chances)[has_place[2]]
     for k, place in enumerate(PLACES[:2]):
         # where an attack does not say which is which, any place is an answer
         is_answer = (rank == k + 1) | (named["place"] == "")
@@ -233,30 +238,50 @@ def collect_named_rows(
     return hits
 
 
+def _compute_chance_given_one(own_hits: BoolArray, chances: FloatArray) -> FloatArray:
+    """Compute the chance (n,) of both where one of the two is known; 0 for UEs without one.
+
+    Of the place that is known and the kind of chance with the largest mean,
+
+        q = [the known one is found] max(chance of the other, [one place finds both]).
+
+    Where an attack finds the other at most as often as by chance, whatever it knows of the first,
+    so many hits or more are at most as likely as in binomial draws with the mean of q. [Hoeffding
+    1956, "On the distribution of the number of successes in independent trials"]
+
+    own_hits (n, 4), chances (n_kind, n, 4) : as `Truth.find_hits`.
+    """
+    is_found = own_hits[:, [1, 0]]
+    chance = is_found * np.maximum(chances[..., :2], own_hits[:, 3:])
+    candidates = np.concatenate(chance, axis=1).T
+    return candidates[np.argmax(np.nan_to_num(candidates.sum(axis=1), nan=-1.0))]
+
+
 def collect_chance_rows(
     truth: Truth, area: Area, ue: FloatArray, points_m: FloatArray, width_m: float
 ) -> Tables:
     """Collect what places named by chance find.
 
-    Uniformly random places, and the peaks of others' density. ue (k,), points_m (k, 2) : true
-    positions of all UEs, and whose they are.
+    Uniformly random places, and the peaks of others' density; in `chance` of all UEs, (n, 4). ue
+    (k,), points_m (k, 2) : true positions of all UEs, and whose they are.
     """
     if not len(truth.ue):
         return {}
     uniform = compute_hit_probabilities(
         truth.place_m[:, 0], truth.place_m[:, 1], truth.hit_radius_m, area, MAX_NAMED
     )
-    other_hits = np.full((len(truth.ue), 3), nan)
+    other_hits = np.full((len(truth.ue), 4), nan)
     if len(np.unique(ue)) > 1:
         peaks = find_peaks_of_others(ue, points_m, truth.ue, area, width_m, MAX_NAMED)
         for i, peaks_m in enumerate(peaks):
             other_hits[i] = truth.find_hits(peaks_m)[i]
     hits = _split_by_place(truth, ("uniform", "others"), (uniform, other_hits))
-    return {f"{place} by chance": columns for place, columns in hits.items()}
+    tables = {f"{place} by chance": columns for place, columns in hits.items()}
+    return tables | {"chance": {"uniform": uniform, "others": other_hits}}
 
 
 def _split_by_place(truth: Truth, columns: Sequence[str], hits: Sequence[np.ndarray]) -> Tables:
-    """Split columns of hits (n, 3) by PLACES: of the UEs that have what it is about."""
+    """Split columns of hits (n, 4) by PLACES: of the UEs that have what it is about."""
     tables: Tables = {}
     for k, place in enumerate(PLACES):
         has_place = truth.has_places()[:, k]
@@ -266,17 +291,17 @@ def _split_by_place(truth: Truth, columns: Sequence[str], hits: Sequence[np.ndar
 
 
 def _score_named(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray, FloatArray]:
-    """Score what the places named of each UE find of it (n, 3), and of all others.
+    """Score what the places named of each UE find of it (n, 4), and of all others.
 
-    Of others the share (n, 3) whose places find it; NaN where no other UE was attacked.
+    Of others the share (n, 4) whose places find it; NaN where no other UE was attacked.
     """
     ues = [*truth.ue.tolist(), *np.setdiff1d(attacked, truth.ue).tolist()]
     places_m = {ue: np.full((MAX_NAMED, 2), nan) for ue in ues}
     for ue, rank, *place_m in iterate_cells(named, "ue", "rank", "x_m", "y_m"):
         if ue in places_m and 1 <= rank <= MAX_NAMED:
             places_m[ue][int(rank) - 1] = place_m
-    own_hits = np.zeros((len(truth.ue), 3), dtype=bool)
-    other_hits = np.zeros((len(truth.ue), 3))
+    own_hits = np.zeros((len(truth.ue), 4), dtype=bool)
+    other_hits = np.zeros((len(truth.ue), 4))
     for k, named_m in enumerate(places_m.values()):
         hits = truth.find_hits(named_m)
         row = slice(k, k + 1)  # nothing of a UE without a place

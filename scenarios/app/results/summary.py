@@ -227,17 +227,18 @@ def _collect_attacks(run: Run, study: Study) -> Iterator[Part]:
     densest = Truth.from_ues(ues, watched, near_m, ("densest",))
     lists = _collect_list_scores(tables["list_scores"], settings.list_hit_radius_m)
     points = read_arrays(run.folder / POINTS)
+    chance: Tables = {}
     if "positions" in study.learned.data.offers:
         anywhere_m = average_area_distance_m(updates, leakage, study.learned.learner, area)
         row = build_row(hit_radius_m=near_m, anywhere_m=anywhere_m)
         yield "", {"centre": {"centre_m": centre_m}, "area": row, **lists.pop("", {})}
         if labels:
             density = points["ue"], points["position_m"], settings.peak_width_m
-            rows = {"guesses": select_last_guess_rows(leakage, labels)}
-            rows |= collect_chance_rows(truth, area, *density)
-            chance = collect_chance_rows(densest, area, *density)
-            if chance:
-                rows["densest by chance"] = chance["home by chance"]
+            chance = collect_chance_rows(truth, area, *density)
+            rows = {"guesses": select_last_guess_rows(leakage, labels)} | chance
+            of_densest = collect_chance_rows(densest, area, *density)
+            if of_densest:
+                rows["densest by chance"] = of_densest["home by chance"]
             yield "", rows
     requested_s = dict(iterate_cells(tables["rounds"], "round", "requested_s"))
     centre_of = dict(zip(encode_row_keys(updates).tolist(), centre_m.tolist(), strict=True))
@@ -258,8 +259,8 @@ def _collect_attacks(run: Run, study: Study) -> Iterator[Part]:
         rows = collect_attack_rows(attack, centre_of)
         rows["home ever"] = flag_homes_ever_named(attack, homes, near_m)
         rows |= collect_claim_aucs(effort, tables["links"], near_m)
-        rows |= collect_named_rows(attack, named, truth, attacked, requested_s)
-        dense = collect_named_rows(attack, named, densest, attacked, requested_s)
+        rows |= collect_named_rows(attack, named, truth, attacked, requested_s, chance)
+        dense = collect_named_rows(attack, named, densest, attacked, requested_s, {})
         if dense:
             rows["densest"] = dense["home"]
         if len(truth.ue):

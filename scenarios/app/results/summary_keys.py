@@ -7,8 +7,8 @@ QUANTITY   what is measured, ending with its unit: sw1_m, sinr_db, energy_j
 SELECTION  the part of the values that is taken: inside (estimates inside the area), last20 (the
 last 20 rounds), ever
            (at any time, not only at the end), round and day (number of the round, or of the day),
-           shuffled (each UE with what was named of another one), less_baseline (each value less
-           that of the baseline)
+           shuffled (each UE with what was named of another one), given_one (of two where one is
+           known), less_baseline (each value less that of the baseline)
 STATISTIC  mean, median, min, max, std, rms, q05, q95; last; low and high (ends of a 95 % interval);
 percent (share for
            which something holds)

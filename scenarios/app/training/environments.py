@@ -4,9 +4,11 @@ registers.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 from typing import TypeVar
 
+import gymnasium
 import numpy as np
 
 from fl.power.bound import PowerLoss
@@ -62,6 +64,20 @@ def make_online(
     study = load_study(scenario)
     task = get_online_task(study)
     return OnlinePower(Stages(study), count_ues(study), task)
+
+
+def make_vec(name: str, scenarios: Sequence[Source]) -> gymnasium.vector.SyncVectorEnv:
+    """Return environments of a registered name, one of each scenario, stepped in turn.
+
+    Raises BadInput: they do not observe as many numbers.
+    """
+    studies = [load_study(scenario) for scenario in scenarios]
+    envs = [gymnasium.make(name, scenario=study) for study in studies]
+    shapes = [env.observation_space.shape for env in envs]
+    titles = {shape: study.title for shape, study in zip(shapes, studies, strict=True)}
+    if len(titles) != 1:
+        raise BadInput(f"make_vec: {titles} observe other numbers; take scenarios of as many UEs")
+    return gymnasium.vector.SyncVectorEnv([repeat(env).__next__ for env in envs])
 
 
 def refuse_render_mode(render_mode: object) -> None:

@@ -1,0 +1,73 @@
+"""An episode as an animated picture: SVG without scripts, in which rounds follow one another."""
+
+from pathlib import Path
+
+import numpy as np
+
+from netsim.record import write_text
+from netsim.world.base_stations import collect_positions_m
+from rl.env import OnlinePower
+from rl.problem import convert_to_action
+from rl.ue import Act
+
+_MOST_ROUNDS = 200
+_MOST_UES = 100
+_FAR_M = 1e9  # where UEs are drawn that are away
+_PAGE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="-10 -10 500 680"
+ font-family="sans-serif" font-size="13">
+<rect x="-10" y="-10" width="500" height="680" fill="white"/>
+<text y="12">{drawn[1]} of {env.n_ue} UEs (radius: power, {env.task.limits.each_min_w:.3g} to \
+{env.task.limits.each_max_w:.3g} W), base stations (squares)</text>
+<g transform="translate(0 504) scale(1 -1)" fill="#06c" fill-opacity="0.6">
+<svg width="480" height="480" viewBox="{env.world.area.x_min_m} {env.world.area.y_min_m} \
+{env.world.area.side_m[0]} {env.world.area.side_m[1]}">
+<rect x="{env.world.area.x_min_m}" y="{env.world.area.y_min_m}" width="100%" height="100%"
+ fill="#eee"/>
+<path d="{stations}" stroke="black" stroke-width="8" stroke-linecap="square"
+ vector-effect="non-scaling-stroke"/>{circles}
+</svg></g>
+<text y="530">reward in {drawn[0]} of {env.steps} rounds: {low:.4g} to {high:.4g}</text>
+<g transform="translate(0 655) scale(1 -1)">
+<svg width="480" height="110" viewBox="0 {low} {drawn[0]} {span}" preserveAspectRatio="none">
+<path d="M0 {low}V{curve}h1V{low}z" fill="#c60"/></svg></g>
+<rect y="545" width="1" height="110"><animate attributeName="x" from="0" to="480" dur="12s"
+ repeatCount="indefinite"/></rect>
+</svg>
+"""
+_HOW = 'dur="12s" calcMode="discrete" repeatCount="indefinite"'
+_CIRCLE = f"""
+<circle><animate attributeName="cx" values="{{}}" {_HOW}/>
+<animate attributeName="cy" values="{{}}" {_HOW}/>
+<animate attributeName="r" values="{{}}" {_HOW}/></circle>"""
+
+
+def draw_episode(env: OnlinePower, act: Act, path: str | Path, seed: int = 0) -> None:
+    """Play an episode, and write it as an animated picture: UEs, base stations and powers on the
+    map, rewards below; at most the first 200 rounds and 100 UEs.
+
+    act : observation (n,) -> action (K,). Radii grow by equal steps of decibels, up to 2.4 % of the
+    longer side of the area. OSError: the file cannot be written.
+    """
+    seen, _ = env.reset(seed=seed)
+    rounds = []
+    while not env.over:
+        position_m = env.world.locate_ues()
+        seen, reward, *_ = env.step(np.asarray(act(seen)))
+        rounds.append((position_m, env.last_w, reward))
+    position_m, power_w, rewards = map(np.array, zip(*rounds[:_MOST_ROUNDS], strict=True))
+    scale_m = 0.011 * env.world.area.side_m.max()
+    radius_m = scale_m * (1.2 + convert_to_action(power_w, env.task.limits))
+    tracks = np.nan_to_num(np.dstack([position_m, radius_m]), nan=_FAR_M)[:, :_MOST_UES]
+    # (n_ue, 3, n_round)
+    texts = tracks.round(1).astype(str).transpose(1, 2, 0)
+    text = _PAGE.format(
+        env=env,
+        drawn=tracks.shape,
+        stations="".join(map("M{0[0]} {0[1]}h0".format, collect_positions_m(env.world.stations))),
+        circles="".join(_CIRCLE.format(*map(";".join, rows)) for rows in texts),
+        low=rewards.min(),
+        high=rewards.max(),
+        span=np.ptp(rewards) or 1,
+        curve="h1V".join(map(str, rewards)),
+    )
+    write_text(Path(path), text)

@@ -1,0 +1,93 @@
+"""An episode as an animated picture, environments of several scenarios, and what the manual says of
+them."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+from power_problems import allocation
+from pytest import fixture, raises
+from test_radio_records import record_known
+from test_radio_records import study as short_study
+
+from netsim.errors import BadInput
+from rl import ONLINE
+from rl.episode import draw_episode
+from rl.rules import build_rule
+from rl.ue import UePower, UeRounds
+from scenarios import load
+from scenarios.app.training.environments import make_online, make_vec
+
+SHORT = {"world.duration_s": 240}
+MANUAL = Path(__file__).parents[2] / "docs/agent.md"
+
+
+@fixture(scope="module")
+def city():
+    return load("power/city", SHORT)
+
+
+class Watched:
+    """An environment in which UE 1 is away, for pictures alone."""
+
+    def __init__(self, env):
+        self.env = env
+        self.places = []
+
+    def __getattr__(self, name):
+        return getattr(self.env if hasattr(self.env, name) else self.env.world, name)
+
+    @property
+    def world(self):
+        return self
+
+    def locate_ues(self):
+        self.places.append(self.env.world.locate_ues().copy())
+        self.places[-1][1] = np.nan
+        return self.places[-1]
+
+
+def test_a_picture_shows_the_episode_that_was_played(city, tmp_path, monkeypatch):
+    """Of four rounds three are drawn, and of twelve UEs ten."""
+    monkeypatch.setattr("rl.episode._MOST_ROUNDS", 3)
+    monkeypatch.setattr("rl.episode._MOST_UES", 10)
+    env = Watched(make_online(city))
+    draw_episode(env, lambda seen: np.linspace(-1, 1, 12), tmp_path / "a.svg", seed=3)
+    root = ElementTree.parse(tmp_path / "a.svg").getroot()
+    circles = [[line.get("values").split(";") for line in e] for e in root.iter() if len(e) == 3]
+    tracks = np.array(circles, dtype=float)
+    assert tracks.shape == (10, 3, 3)
+    drawn_m = np.nan_to_num(np.stack(env.places, axis=2)[:10, :, :3], nan=1e9)
+    assert_allclose(tracks[:, :2], drawn_m, atol=0.05)
+    assert drawn_m.max() == 1e9
+    assert (np.diff(tracks[:, 2, 0]) > 0).all()
+    texts = [e.text for e in root.iter() if e.tag.endswith("text")]
+    assert texts[0].startswith("10 of 12 UEs")
+    assert texts[1].startswith(f"reward in 3 of {len(env.places)} rounds")
+
+
+def test_members_of_a_vector_are_their_own_scenarios(city):
+    noisy = load("power/city", SHORT | {"world.radio.uplink.noise_figure_db": 12})
+    seen, _ = make_vec(ONLINE, [city, noisy]).reset(seed=5)
+    for i, study in enumerate((city, noisy)):
+        assert_array_equal(seen[i], make_online(study).reset(seed=5 + i)[0])
+    fewer = load("power/city", SHORT | {"world.ues.count": 7, "title": "seven"})
+    with raises(BadInput, match=rf"\(62,\): '{city.title}', \(37,\): 'seven'.*as many UEs"):
+        make_vec(ONLINE, [city, fewer])
+
+
+def test_the_table_of_the_manual_is_that_of_the_spaces(city):
+    recorded = UeRounds(record_known(short_study()), build_rule("fractional"))
+    rows = [line.split("|")[2:-1] for line in MANUAL.read_text().splitlines() if line[:1] == "|"]
+    for column, env in enumerate((UePower(recorded), make_online(city), allocation())):
+        cells = [row[column].strip() for row in rows]
+        assert cells[0] == f"`{type(env).__name__}`"
+        env.reset(seed=0)
+        *_, info = env.step(np.zeros(env.action_space.shape))
+        assert set(info) == set(re.findall("`(.*?)`", cells[11]))
+        for space, first in ((env.observation_space, 3), (env.action_space, 6)):
+            sizes = cells[first].replace("*K*", f"*{env.n_ue}").split(", or ")
+            assert space.shape[0] in [eval(size.lstrip("*")) for size in sizes]
+            assert f"{space.low[0]:g} to {space.high[0]:g}" == cells[first + 1]
