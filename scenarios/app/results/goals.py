@@ -101,20 +101,21 @@ class Goals:
         one its first.
 
         A trial is on the front if it keeps all bounds and no other one is as good everywhere, and
-        better in one.
+        better in one. Of equal ones the first keeps the first bound by more.
         """
         signs = {key: -1.0 if word == "max" else 1.0 for key, word in self.objectives.items()}
+        kept = [trial for trial in trials if not trial.broken]
         losses = {
             trial.label: [sign * trial.compute_mean(key) for key, sign in signs.items()]
-            for trial in trials
-            if not trial.broken
+            for trial in kept
         }
+        excesses = {trial.label: self.compute_excesses(trial) for trial in kept}
         front = [
             label
             for label, loss in losses.items()
             if not any(other != loss and all(map(le, other, loss)) for other in losses.values())
         ]
-        front.sort(key=lambda label: losses[label])
+        front.sort(key=lambda label: (losses[label], excesses[label]))
         if len(signs) == 1:
             return front[:1]
         return front

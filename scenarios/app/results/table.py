@@ -35,7 +35,14 @@ from scenarios.app.results.statistics import (
     compute_percent_and_wilson_interval,
     format_figure,
 )
-from scenarios.app.results.summary_keys import KEYS, NAME, Measure, Rule, read_value
+from scenarios.app.results.summary_keys import (
+    KEYS,
+    NAME,
+    Measure,
+    Rule,
+    find_measure,
+    read_value,
+)
 from scenarios.app.study import Record
 
 GOOD = "good"
@@ -307,6 +314,21 @@ def find_model_line(run_lines: Lines) -> Line | None:
 def find_model_verdict(run_lines: Lines) -> str:
     """Find the verdict of the model; empty where nothing was held out."""
     return getattr(find_model_line(run_lines), "verdict", "")
+
+
+def rank_at_tie(label_lines: Lines) -> tuple[bool, float, float]:
+    """Rank a variant among those that leave an attack as much; the lowest is preferred.
+
+    First those without noise that is accounted for; then the better model, of three digits; then
+    the larger epsilon, which is less noise.
+    """
+    spent = [line.value for line in label_lines if line.key.startswith("privacy.")]
+    model = find_model_line(label_lines)
+    loss = inf
+    if model:
+        sign = -1.0 if getattr(find_measure(model.key), "better", "low") == "high" else 1.0
+        loss = sign * float(f"{model.value:.3g}")
+    return bool(spent), loss, -max(spent, default=0.0)
 
 
 def average_over_runs(runs: Runs, key: str) -> float:
