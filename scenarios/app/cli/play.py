@@ -5,7 +5,7 @@ and `check_claims_from_options`.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +37,7 @@ from scenarios.app.study.load import Scenario, load
 
 if TYPE_CHECKING:
     from scenarios.app.claims.claim import Verdict
+    from scenarios.app.results.goals import Aim
     from scenarios.app.results.read import Run
     from scenarios.app.run.executor import Engine
 
@@ -142,10 +143,11 @@ def sweep_from_options(args: argparse.Namespace) -> None:
     vary = scenario.study.vary
     if "seed" in overrides and vary is not None and vary.seed:
         raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
+    aim = getattr(args, "for")
     out = choose_out(
         args,
         f"{name}-adapt-{args.adapt}-sweep" if args.adapt else f"{name}-sweep",
-        changes=overrides,
+        changes=overrides | ({"for": aim} if aim else {}),
     )
     play_sweep(args, name, scenario, out, engine)
 
@@ -166,6 +168,7 @@ def play_sweep(
 
     jobs = read_jobs_at_once(args)
     resources = read_resources(args)
+    aims = read_aims(args)
     with show_progress(args, name) as tell:
         sweep = Sweep(
             scenario,
@@ -181,7 +184,7 @@ def play_sweep(
         if getattr(args, "adapt", None):
             from scenarios.app.run.adapt import play_adapted_sweep
 
-            play_adapted_sweep(args.adapt, sweep)
+            play_adapted_sweep(args.adapt, sweep, aims)
         elif getattr(args, "gate", False):
             from scenarios.app.training.gate import play_gate
 
@@ -189,6 +192,16 @@ def play_sweep(
         else:
             sweep.play()
     _report_results(args, out, name, bool(list_finished_runs(out)))
+
+
+def read_aims(args: argparse.Namespace) -> Sequence[Aim]:
+    """Read what attackers are tuned for, of --for."""
+    from scenarios.app.results.goals import parse_aims
+
+    aim = getattr(args, "for", None)
+    if aim is not None and not args.adapt:
+        raise BadInput("--for: says what attackers are tuned for; give --adapt N too")
+    return parse_aims(aim or "homes")
 
 
 def train_from_options(args: argparse.Namespace) -> None:
