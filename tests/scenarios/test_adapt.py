@@ -294,7 +294,7 @@ def test_the_defenses_of_a_trace_meet_tuned_attackers(out, run_command, refuse_c
     trace = ROOT / "scenarios/examples/commuter.csv.gz"
     words = f"replay {trace} --quiet --jobs 1 --out {out}".split()
     refused = refuse_command([*words, "--adapt", "7"])
-    assert "--adapt: tunes the attackers of --defend" in refused
+    assert "--adapt, --for: tune the attackers of --defend" in refused
     run_command([*words, "--defend", "--adapt", "7", "--for", "homes"])
     rows = read_json(out / "sweep.json")["adapted"]["rows"]
     labels = {row["label"] for row in read_runs(out)}

@@ -64,6 +64,12 @@ new defense class
     no Python word
 new defense mine --from city
     without --from
+new banana mine
+    slots here: city, mobility,
+new curation other --like farthest
+    --like farthest: no such kind, or one that needs files of its own; kinds here: farthest-batch, random,
+new mobility other --like replay
+    one that needs files of its own; kinds here: resident,
 new other --from campos
     campos
 """),

@@ -5,7 +5,7 @@ and `check_claims_from_options`.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +37,6 @@ from scenarios.app.study.load import Scenario, load
 
 if TYPE_CHECKING:
     from scenarios.app.claims.claim import Verdict
-    from scenarios.app.results.goals import Aim
     from scenarios.app.results.read import Run
     from scenarios.app.run.executor import Engine
 
@@ -143,11 +142,10 @@ def sweep_from_options(args: argparse.Namespace) -> None:
     vary = scenario.study.vary
     if "seed" in overrides and vary is not None and vary.seed:
         raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
-    aim = getattr(args, "for")
     out = choose_out(
         args,
         f"{name}-adapt-{args.adapt}-sweep" if args.adapt else f"{name}-sweep",
-        changes=overrides | ({"for": aim} if aim else {}),
+        changes=overrides | ({"for": args.aim} if args.aim else {}),
     )
     play_sweep(args, name, scenario, out, engine)
 
@@ -160,15 +158,14 @@ def play_sweep(
     engine: Engine | None = None,
     only: Collection[str] = (),
 ) -> None:
-    """Play the points of these labels (none: all), by --jobs, --replace and --adapt, and print what
-    was found.
+    """Play the points of these labels (none: all), by --jobs, --replace, --adapt and --for, and
+    print what was found.
     """
     from scenarios.app.run.executor import ON_PROCESSES
     from scenarios.app.run.sweep import Sweep
 
     jobs = read_jobs_at_once(args)
     resources = read_resources(args)
-    aims = read_aims(args)
     with show_progress(args, name) as tell:
         sweep = Sweep(
             scenario,
@@ -182,9 +179,12 @@ def play_sweep(
             resources=resources,
         )
         if getattr(args, "adapt", None):
+            from scenarios.app.results.goals import parse_aims
             from scenarios.app.run.adapt import play_adapted_sweep
 
-            play_adapted_sweep(args.adapt, sweep, aims)
+            play_adapted_sweep(args.adapt, sweep, parse_aims(args.aim or "homes"))
+        elif getattr(args, "aim", None):
+            raise BadInput("--for: says what attackers are tuned for; give --adapt N too")
         elif getattr(args, "gate", False):
             from scenarios.app.training.gate import play_gate
 
@@ -192,16 +192,6 @@ def play_sweep(
         else:
             sweep.play()
     _report_results(args, out, name, bool(list_finished_runs(out)))
-
-
-def read_aims(args: argparse.Namespace) -> Sequence[Aim]:
-    """Read what attackers are tuned for, of --for."""
-    from scenarios.app.results.goals import parse_aims
-
-    aim = getattr(args, "for", None)
-    if aim is not None and not args.adapt:
-        raise BadInput("--for: says what attackers are tuned for; give --adapt N too")
-    return parse_aims(aim or "homes")
 
 
 def train_from_options(args: argparse.Namespace) -> None:

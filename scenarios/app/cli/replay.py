@@ -30,7 +30,7 @@ from scenarios.app.cli.options import (
     shorten_name,
 )
 from scenarios.app.cli.outcome import describe_folders, emit_outcome, open_page, print_outcome
-from scenarios.app.cli.play import play_study, play_sweep, read_aims
+from scenarios.app.cli.play import play_study, play_sweep
 from scenarios.app.report.report import write_report
 from scenarios.app.results.folder import PAGE, refuse_foreign_names
 from scenarios.app.run.notices import find_trace_notices
@@ -68,7 +68,7 @@ _NAMED = (
     "since",
     "until",
     "adapt",
-    "for",
+    "aim",
 )
 """options that are named in the name of the folder"""
 
@@ -79,9 +79,8 @@ def replay_from_options(args: argparse.Namespace) -> None:
     """
     if args.published and args.defend:
         raise BadInput("--published: plays no defense; leave --defend out")
-    if args.adapt and not args.defend:
-        raise BadInput("--adapt: tunes the attackers of --defend; give that too")
-    read_aims(args)
+    if (args.adapt or args.aim) and not args.defend:
+        raise BadInput("--adapt, --for: tune the attackers of --defend; give that too")
     args.scenario = args.scenario or (PUBLISHED if args.published else REPLAY)
     scenario = Scenario.from_source(args.scenario)
     if not scenario.document.data.get("learning"):

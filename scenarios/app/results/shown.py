@@ -361,11 +361,10 @@ def answer_comparison(lines_by_label: LinesByLabel) -> Answers:
             if line.verdict and line.attack:
                 judged.setdefault(line.plain, []).append((label, line, model))
     answers = _compare_models(lines_by_label)
-    ties = {label: rank_at_tie(label_lines) for label, label_lines in lines_by_label.items()}
     first_label = next(iter(lines_by_label), "")
     names = sorted(judged, key=lambda name: not name.startswith("homes"))
     for k, name in enumerate(names):
-        texts = _describe_reduction(judged[name], first_label, ties)
+        texts = _describe_reduction(judged[name], first_label, lines_by_label)
         if k == 0:
             texts += _list_verdicts(judged[name])
         if texts:
@@ -409,12 +408,12 @@ _Judged = tuple[str, Line, Line | None]
 
 
 def _describe_reduction(
-    judged: Sequence[_Judged], first: str, ties: Mapping[str, tuple[float, ...]]
+    judged: Sequence[_Judged], first: str, lines_by_label: LinesByLabel
 ) -> list[str]:
     """Name the share of the first label, the label with the least, and that of useful models.
 
     With what each costs the model; nothing of anything but shares. Of labels with the same share
-    it is the lowest of `ties`. A reduction is proven where the 95 % intervals do not overlap.
+    it is the first by `rank_at_tie`. A reduction is proven where the 95 % intervals do not overlap.
     """
     (label, base, before), *rest = judged
     if label != first or not base.n or not rest:
@@ -422,7 +421,13 @@ def _describe_reduction(
     useful = {label for label, _, model in rest if model and is_useful_verdict(model.verdict)}
     fewer = [item for item in rest if item[1].value < base.value]
     # the mean of the same shares over seeds may differ in its last digits
-    fewer.sort(key=lambda item: (round(item[1].value, 6), item[0] not in useful, ties[item[0]]))
+    fewer.sort(
+        key=lambda item: (
+            round(item[1].value, 6),
+            item[0] not in useful,
+            rank_at_tie(lines_by_label[item[0]]),
+        )
+    )
     best = dict.fromkeys(fewer[:1] + [item for item in fewer if item[0] in useful][:1])
     sentence = f"{base.hits} of {base.n} with “{first}”"
     if not fewer:

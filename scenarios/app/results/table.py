@@ -35,14 +35,7 @@ from scenarios.app.results.statistics import (
     compute_percent_and_wilson_interval,
     format_figure,
 )
-from scenarios.app.results.summary_keys import (
-    KEYS,
-    NAME,
-    Measure,
-    Rule,
-    find_measure,
-    read_value,
-)
+from scenarios.app.results.summary_keys import KEYS, NAME, Measure, Rule, read_value
 from scenarios.app.study import Record
 
 GOOD = "good"
@@ -326,8 +319,7 @@ def rank_at_tie(label_lines: Lines) -> tuple[bool, float, float]:
     model = find_model_line(label_lines)
     loss = inf
     if model:
-        sign = -1.0 if getattr(find_measure(model.key), "better", "low") == "high" else 1.0
-        loss = sign * float(f"{model.value:.3g}")
+        loss = float(f"{model.value:.3g}") * (1.0 if model.unit == "dB" else -1.0)
     return bool(spent), loss, -max(spent, default=0.0)
 
 
