@@ -123,7 +123,7 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
 
 
 PACKAGES = tomllib.loads((ROOT / "scenarios/app/cli/packages.toml").read_text())
-NEEDS_FILES = {
+WITHOUT_TEMPLATE = {
     ("city", "footprints"),
     ("mobility", "replay"),
     ("path-loss", "map"),
@@ -132,6 +132,7 @@ NEEDS_FILES = {
     ("layout", "cell-file"),
     ("network", "cnn"),
     ("population", "places"),
+    ("prior", "none"),
 }
 
 
@@ -152,7 +153,7 @@ def test_each_kind_has_a_scene_and_the_arguments_of_the_method_that_is_overridde
             method = inspect.getattr_static(SLOTS[slot].parts[kind], name)
             names = inspect.signature(getattr(method, "fget", method)).parameters
             assert [text.partition("=")[0] for text in written.split(", ")] == [*names], kind
-    assert missing == NEEDS_FILES
+    assert missing == WITHOUT_TEMPLATE
 
 
 @pytest.mark.parametrize(

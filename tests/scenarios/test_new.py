@@ -67,9 +67,9 @@ new defense mine --from city
 new banana mine
     slots here: city, mobility,
 new curation other --like farthest
-    --like farthest: no such kind, or one that needs files of its own; kinds here: farthest-batch, random,
+    --like farthest: no such kind, or one without a template; kinds here: farthest-batch, random,
 new mobility other --like replay
-    one that needs files of its own; kinds here: resident,
+    one without a template; kinds here: resident,
 new other --from campos
     campos
 """),

@@ -133,7 +133,7 @@ def _derive_files(templates: Fields, slot: str, name: str, like: str | None) -> 
     kind = like or next(iter(rows))
     if kind not in rows:
         raise BadInput(
-            f"new {slot} {name} --like {kind}: no such kind, or one that needs files of its own; "
+            f"new {slot} {name} --like {kind}: no such kind, or one without a template; "
             f"kinds here: {', '.join(rows)}"
         )
     part = SLOTS[slot].parts[kind]
