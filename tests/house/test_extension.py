@@ -105,21 +105,25 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
     for slot, name, file in (
         ("attack", "first-look", "first_look.py"),
         ("defense", "sign", "sign.py"),
+        ("reward", "allowance", "allowance.py"),
+        ("trace-format", "json-lines", "json_lines.py"),
     ):
         assert main(["new", slot, name]) == 0
         assert Path(name, file).read_text() == list_documented()[file]
     assert Path("sign", "pyproject.toml").read_text() == list_documented()["pyproject.toml"]
     assert main(["new", "attack", "first-look"]) == 2
     assert "a file or folder of this name exists here" in capsys.readouterr().err
-    package = tmp_path / "first-look"
-    install(
-        package,
-        "first_look",
-        list_documented()["first_look.py"],
-        "[netsim.attack]\nit = first_look:FirstLook\n",
-    )
-    ran = play_module(package, package, "pytest")
-    assert "1 passed" in ran.stdout, ran.stdout[-2000:]
+    for slot, name, part, n in (
+        ("attack", "first-look", "FirstLook", 1),
+        ("reward", "allowance", "Allowance", 2),
+        ("trace-format", "json-lines", "JsonLines", 1),
+    ):
+        package = tmp_path / name
+        module = name.replace("-", "_")
+        text = list_documented()[f"{module}.py"]
+        install(package, module, text, f"[netsim.{slot}]\nit = {module}:{part}\n")
+        ran = play_module(package, package, "pytest")
+        assert f"{n} passed" in ran.stdout, ran.stdout[-2000:]
 
 
 PACKAGES = tomllib.loads((ROOT / "scenarios/app/cli/packages.toml").read_text())

@@ -53,7 +53,9 @@ new nowhere/mine
 new attack
     give a name for the package: netsim new attack NAME
 new reward
-    docs/extending.md
+    give a name for the package: netsim new reward NAME
+new reward mine --like weighted
+    no such kind, or one without a template
 new attack mine.yaml
     small letters, digits and dashes
 new attack span
@@ -65,7 +67,7 @@ new defense class
 new defense mine --from city
     without --from
 new banana mine
-    slots here: city, mobility,
+    slots here: attack, defense, trace-format, reward, city,
 new curation other --like farthest
     --like farthest: no such kind, or one without a template; kinds here: farthest-batch, random,
 new mobility other --like replay

@@ -45,7 +45,7 @@ PACKAGES = Path(__file__).with_name("packages.toml")
 NEXT_PACKAGE = """\
 {0}: written; edit {1}.py, then in that folder
   python -m pip install --no-deps --no-build-isolation -e .
-  netsim run scenario.yaml   play the {2}
+  netsim {3} scenario.yaml   play the {2}
   python -m pytest           test it"""
 STUDIES = Path(__file__).with_name("studies.toml")
 PARTS = """\
@@ -92,10 +92,11 @@ def _write_package(slot: str, name: str, source: str | None, like: str | None) -
     text = PACKAGES.read_text(encoding="utf-8").replace("NAME", name).replace("MODULE", module)
     text = text.replace("CLASS", name.title().replace("-", "")).replace("SLOT", slot)
     templates = tomllib.loads(text)
-    if slot not in templates["like"] or source:
+    slots = templates["own"] | templates["like"]
+    if slot not in slots or source:
         raise BadInput(
             f"new {slot}: a package has a part of a slot, without --from; slots here: "
-            f"{', '.join(templates['like'])}; others: docs/extending.md"
+            f"{', '.join(slots)}; others: docs/extending.md"
         )
     problem = ""
     if not name:
@@ -122,14 +123,14 @@ def _write_package(slot: str, name: str, source: str | None, like: str | None) -
         raise BadInput(
             f"{name}: cannot be written ({error.strerror}); give another name, or move it away"
         ) from None
-    say(NEXT_PACKAGE.format(name, module, slot))
+    say(NEXT_PACKAGE.format(name, module, slot, "train" if slot == "reward" else "run"))
 
 
 def _derive_files(templates: Fields, slot: str, name: str, like: str | None) -> dict[str, str]:
     """Return the files of a part that derives from the bundled kind `like`, by their names."""
     from scenarios.app.study.slots import SLOTS
 
-    rows = {kind: row for row in templates["like"][slot] for kind in row["kinds"]}
+    rows = {kind: row for row in templates["like"].get(slot, ()) for kind in row["kinds"]}
     kind = like or next(iter(rows))
     if kind not in rows:
         raise BadInput(
