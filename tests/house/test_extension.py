@@ -3,10 +3,12 @@ told in one line."""
 
 import importlib
 import importlib.util
+import inspect
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Annotated
 
@@ -103,20 +105,71 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
     for slot, name, file in (
         ("attack", "first-look", "first_look.py"),
         ("defense", "sign", "sign.py"),
+        ("reward", "allowance", "allowance.py"),
+        ("trace-format", "json-lines", "json_lines.py"),
     ):
         assert main(["new", slot, name]) == 0
         assert Path(name, file).read_text() == list_documented()[file]
     assert Path("sign", "pyproject.toml").read_text() == list_documented()["pyproject.toml"]
     assert main(["new", "attack", "first-look"]) == 2
     assert "a file or folder of this name exists here" in capsys.readouterr().err
-    package = tmp_path / "first-look"
-    install(
-        package,
-        "first_look",
-        list_documented()["first_look.py"],
-        "[netsim.attack]\nit = first_look:FirstLook\n",
-    )
-    ran = play_module(package, package, "pytest")
+    for slot, name, part, n in (
+        ("attack", "first-look", "FirstLook", 1),
+        ("reward", "allowance", "Allowance", 2),
+        ("trace-format", "json-lines", "JsonLines", 1),
+    ):
+        package = tmp_path / name
+        module = name.replace("-", "_")
+        text = list_documented()[f"{module}.py"]
+        install(package, module, text, f"[netsim.{slot}]\nit = {module}:{part}\n")
+        ran = play_module(package, package, "pytest")
+        assert f"{n} passed" in ran.stdout, ran.stdout[-2000:]
+
+
+PACKAGES = tomllib.loads((ROOT / "scenarios/app/cli/packages.toml").read_text())
+WITHOUT_TEMPLATE = {
+    ("city", "footprints"),
+    ("mobility", "replay"),
+    ("path-loss", "map"),
+    ("power", "ddpg"),
+    ("power", "shared"),
+    ("layout", "cell-file"),
+    ("network", "cnn"),
+    ("population", "places"),
+    ("prior", "none"),
+    "trace-format",
+    "power-task",
+    "power-agent",
+    "reward",
+}
+
+
+def test_each_kind_has_a_scene_and_the_arguments_of_the_method_that_is_overridden():
+    missing = {slot for slot in SLOTS if slot not in PACKAGES["like"]}
+    for slot, rows in PACKAGES["like"].items():
+        kinds = [kind for row in rows for kind in row["kinds"]]
+        assert len(kinds) == len(set(kinds))
+        missing |= {(slot, kind) for kind in SLOTS[slot].parts if kind not in kinds}
+        ((name, written),) = re.findall(r"def (\w+)\((.*)\)", PACKAGES["body"][slot])
+        for kind in kinds:
+            method = inspect.getattr_static(SLOTS[slot].parts[kind], name)
+            names = inspect.signature(getattr(method, "fget", method)).parameters
+            assert [text.partition("=")[0] for text in written.split(", ")] == [*names], kind
+    assert missing == WITHOUT_TEMPLATE
+
+
+@pytest.mark.parametrize(
+    "slot",
+    [s if s == "curation" else pytest.param(s, marks=pytest.mark.slow) for s in PACKAGES["like"]],
+)
+def test_a_new_part_passes_its_test_as_it_is(slot, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kind = PACKAGES["like"][slot][0]["kinds"][0]
+    assert main(["new", slot, "my-part", "--like", kind]) == 0
+    package = tmp_path / "my-part"
+    module = (package / "my_part.py").read_text()
+    install(package, "my_part", module, f"[netsim.{slot}]\nmy-part = my_part:MyPart\n")
+    ran = play_module(package, package, "pytest", "-p", "no:cacheprovider")
     assert "1 passed" in ran.stdout, ran.stdout[-2000:]
 
 

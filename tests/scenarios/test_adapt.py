@@ -7,21 +7,24 @@ import json
 import shlex
 from dataclasses import replace
 from itertools import islice, product
+from pathlib import Path
 
 import numpy as np
-from pytest import approx, fixture, mark
+from pytest import approx, fixture, mark, raises
 from refused import read_cases
 
 from fl.attacks import ATTACKS
+from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
-from scenarios.app.results.attacks import average_located_percent
 from scenarios.app.results.folder import STUDY, read_csv_rows, read_json, read_summary
+from scenarios.app.results.goals import parse_aims
 from scenarios.app.results.statistics import format_figure
 from scenarios.app.run import adapt
 from scenarios.app.run.adapt import draw_settings, replace_overrides
 from scenarios.app.run.sweep import Sweep, SweepPoint
 from scenarios.app.study.load import load
 
+ROOT = Path(__file__).parents[2]
 SPACES = {kind: part.space for kind, part in ATTACKS.parts.items() if part.space}
 SCENARIO = """
 title: Four commuters
@@ -138,16 +141,12 @@ def test_the_two_best_kinds_of_a_row_are_played_beside_its_own(sweep_folder):
     assert "seed 102" in report["note"]
     for row, folder in zip(report["rows"], ("updates", "hidden-weights"), strict=True):
         tuning = read_summary(sweep_folder / "adapt" / folder / "seed-102")
-        keys = [
-            [f"attack.candidate-{k}.{index}_located.percent" for index in ("home", "work")]
-            for k in range(1, N + 1)
-        ]
-        shares = [np.mean([tuning[key] for key in pair]) for pair in keys]
+        assert row["goal"] == "homes, % (max)"
+        shares = [tuning[f"attack.candidate-{k}.home_located.percent"] for k in range(1, N + 1)]
         best = int(np.argmax(shares))
         tuned = load(sweep_folder / "adapt" / folder / "seed-102" / STUDY).learning.attacks[best]
         assert float(row["adapted"]) == approx(shares[best], rel=0.01)
         assert float(row["as written"]) == approx(shares[0], rel=0.01)
-        assert tuning["leakage.strongest_located.percent"] == approx(max(shares))
         kinds = [
             attack.kind
             for attack in load(
@@ -183,8 +182,8 @@ def test_attacks_change_no_training_so_a_row_is_never_safer_than_as_written(
         ]
         assert len(kept) > 15
         assert {key: adapted[key] for key in kept} == {key: plain[key] for key in kept}
-        strongest = "leakage.strongest_located.percent"
-        assert adapted[strongest] >= plain[strongest] == average_located_percent(plain, "own")
+        homes = [v for key, v in adapted.items() if key.endswith(".home_located.percent")]
+        assert max(homes) >= plain["attack.own.home_located.percent"]
 
 
 def test_what_a_threat_model_refuses_is_counted_and_said(sweep_folder, run_command):
@@ -245,8 +244,50 @@ def test_without_places_to_name_the_centroid_error_is_the_goal(scenario, out, ru
     tuning = read_summary(out / "adapt/as-written/seed-101")
     errors = [tuning[f"attack.candidate-{k}.centroid_error_m.median"] for k in (1, 2, 3)]
     lowest = min(error for error in errors if error is not None)
-    assert row["goal"] == "centroid error, m"
+    assert row["goal"] == "centroid error, m (min)"
     assert float(row["adapted"]) == approx(lowest, rel=0.01)
+
+
+AIMS = [
+    ("workplaces", "work_located.percent", max),
+    ("both", "both_located.percent", max),
+    ("attack.own.centroid_error_m.median:min", "centroid_error_m.median", min),
+]
+
+
+@mark.parametrize("aim, key, pick", AIMS)
+@mark.parametrize("folder", ["updates", "hidden-weights"])
+def test_a_defense_is_judged_by_the_attacker_of_what_is_asked(aim, key, pick, folder, sweep_folder):
+    """The runs of tuning hold all attacks, so another aim only chooses others of them."""
+    path = sweep_folder / "adapt" / folder / "seed-102"
+    tuning = read_summary(path)
+    attacks = [attack.model_dump() for attack in load(path / STUDY).learning.attacks]
+    _, row = adapt._pick_attacks(attacks[:1], attacks, tuning, parse_aims(aim))
+    values = [tuning[f"attack.candidate-{k}.{key}"] for k in range(1, N + 1)]
+    assert row["adapted"] == format_figure(float(pick(v for v in values if v is not None)))
+
+
+def test_without_homes_places_of_most_time_are_the_aim():
+    summary = {"attack.candidate-1.densest_located.percent": 50.0}
+    names = [{"name": "candidate-1"}]
+    aim, gain = adapt._measure_candidates(names, summary, parse_aims("homes"))
+    assert (aim.goal, gain) == ("places of most time, % (max)", {0: 50.0})
+    with raises(BadInput, match="no candidate has a value of its goal, workplaces, %"):
+        adapt._measure_candidates(names, summary, parse_aims("workplaces"))
+
+
+@mark.slow
+def test_the_defenses_of_a_trace_meet_tuned_attackers(out, run_command, refuse_command):
+    trace = ROOT / "scenarios/examples/commuter.csv.gz"
+    words = f"replay {trace} --quiet --jobs 1 --out {out}".split()
+    refused = refuse_command([*words, "--adapt", "7"])
+    assert "--adapt, --for: tune the attackers of --defend" in refused
+    run_command([*words, "--defend", "--adapt", "7", "--for", "homes"])
+    rows = read_json(out / "sweep.json")["adapted"]["rows"]
+    labels = {row["label"] for row in read_runs(out)}
+    assert {row["variant"] for row in rows} == labels
+    assert "sum of all, cells hidden" not in labels  # of one person
+    run_command([*words, "--defend", "--adapt", "7"])
 
 
 UNTUNED = """
@@ -254,6 +295,16 @@ UNTUNED = """
     --adapt 0: must be a whole number from 1 to 1,000
 --adapt 1001
     --adapt 1001: must be a whole number from 1 to 1,000
+--for homes
+    --for: says what attackers are tuned for; give --adapt N too
+--adapt 4 --for workplace
+    --for workplace: neither homes, workplaces, both nor KEY:min or KEY:max of an attack; did you mean 'workplaces'
+--adapt 4 --for attack.NAME.home_located.percent
+    neither homes,
+--adapt 4 --for attack.NAME.home_locatd.percent:max
+    an attack; did you mean 'attack.NAME.home_located.percent'
+--adapt 4 --for utility.rmse_db:min
+    neither homes,
 --adapt 1 --set 'learning.attacks=[{kind: span, layer: 1}, {kind: neuron-votes}]'
     --adapt 1: 2 attacks are in learning.attacks, so no other is tried
 --adapt 1000

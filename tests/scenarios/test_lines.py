@@ -277,6 +277,27 @@ def test_a_comparison_states_what_reduces_a_share_with_each_chance_and_breaks_no
     )
 
 
+NOISE = "privacy.gaussian.epsilon.max"
+TIED = [
+    ("less noise", {NOISE: 20852.0}, {}),
+    ("better model", {"utility.rmse_db": 11.3}, {"utility.rmse_db": 11.2}),
+    ("better model", {NOISE: 9.0, "utility.rmse_db": 11.3}, {NOISE: 2.0, "utility.rmse_db": 11.2}),
+    ("larger epsilon", {NOISE: 2.0}, {NOISE: 9.0, "utility.rmse_db": 11.2001}),
+    ("useful", {"utility.rmse_db": 25.0}, {NOISE: 2.0, "utility.rmse_db": 12.0}),
+    ("as written", {}, {}),
+]
+
+
+@pytest.mark.parametrize("why, worse, better", TIED)
+def test_a_tie_goes_to_less_noise_then_to_the_better_model(why, worse, better):
+    hidden = RUN | {"attack.span.home_located.percent": 10.0}
+    tied = [("worse", hidden | worse), ("better", hidden | better)]
+    for rows in (tied, tied[::-1]):
+        text = " ".join(" ".join(sweep_lines([("none", RUN), *rows])).split())
+        first = rows[0][0] if why == "as written" else "better"
+        assert f"fewest with “{first}” (4 of 40" in text
+
+
 def test_what_does_not_fit_a_terminal_is_named_below_the_table():
     named = {f"attack.span.{item}_located.percent": 50.0 for item in ("work", "both")}
     named |= {f"attack.span.{item}.count": 40 for item in ("workplaces", "commuters")}

@@ -134,7 +134,7 @@ move: {kind: random-walk, sped: 2, speed_m_s: 1}
 move: {kind: group, leader: {kind: random-walk, speed_m_s: 1, paus_s: 2}}
     world.move.leader.paus_s: unknown key 'paus_s'; did you mean 'pause_s'?
 move: {kind: random_walk}
-    world.move.kind: unknown kind 'random_walk'; did you mean 'random-walk'? kinds here: still, random-walk, group
+    world.move.kind: unknown kind 'random_walk'; did you mean 'random-walk'? kinds here: still, random-walk, group; or install its package: pip install -e FOLDER
 move: {kind: 3}
     world.move.kind: unknown kind 3; kinds here: still, random-walk, group
 move: {speed_m_s: 3}

@@ -53,7 +53,9 @@ new nowhere/mine
 new attack
     give a name for the package: netsim new attack NAME
 new reward
-    docs/extending.md
+    give a name for the package: netsim new reward NAME
+new reward mine --like weighted
+    no such kind, or one without a template
 new attack mine.yaml
     small letters, digits and dashes
 new attack span
@@ -64,6 +66,12 @@ new defense class
     no Python word
 new defense mine --from city
     without --from
+new banana mine
+    slots here: attack, defense, trace-format, reward, city,
+new curation other --like farthest
+    --like farthest: no such kind, or one without a template; kinds here: farthest-batch, random,
+new mobility other --like replay
+    one without a template; kinds here: resident,
 new other --from campos
     campos
 """),

@@ -14,6 +14,7 @@ import textwrap
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING
 
 from netsim.errors import BadInput, to_one_line
@@ -21,6 +22,7 @@ from netsim.notice import sort_by_severity
 from netsim.safe import describe_file_kind
 from scenarios.app.cli.options import WIDTH, collect_overrides, format_text_table, say
 from scenarios.app.results.statistics import MEANINGFUL
+from scenarios.app.study import Fields
 from scenarios.app.study.load import (
     Scenario,
     find_file_places,
@@ -29,7 +31,12 @@ from scenarios.app.study.load import (
     read_title,
 )
 from scenarios.app.study.notice import find_delta_notices, notice
-from scenarios.app.study.yaml_document import read_document, read_file_text
+from scenarios.app.study.yaml_document import (
+    dump_yaml,
+    parse_document,
+    read_document,
+    read_file_text,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -38,7 +45,7 @@ PACKAGES = Path(__file__).with_name("packages.toml")
 NEXT_PACKAGE = """\
 {0}: written; edit {1}.py, then in that folder
   python -m pip install --no-deps --no-build-isolation -e .
-  netsim run scenario.yaml   play the {2}
+  netsim {3} scenario.yaml   play the {2}
   python -m pytest           test it"""
 STUDIES = Path(__file__).with_name("studies.toml")
 PARTS = """\
@@ -57,8 +64,8 @@ NEXT = """\
 
 def create_from_options(args: argparse.Namespace) -> None:
     """Write a scenario file or a package to begin with, and print what comes next."""
-    if args.package is not None or args.name in ("attack", "defense", "reward"):
-        _write_package(args.name, args.package or "", args.source)
+    if args.package is not None or args.like or args.name in ("attack", "defense", "reward"):
+        _write_package(args.name, args.package or "", args.source, args.like)
         return
     path = Path(args.name if args.name.endswith((".yaml", ".yml")) else f"{args.name}.yaml")
     if path.name in (".yaml", ".yml") or not path.name.isprintable():
@@ -77,15 +84,19 @@ def create_from_options(args: argparse.Namespace) -> None:
     say(NEXT.format(path))
 
 
-def _write_package(slot: str, name: str, source: str | None) -> None:
-    """Write the folder of a package with an attack or a defense: the files of packages.toml."""
+def _write_package(slot: str, name: str, source: str | None, like: str | None) -> None:
+    """Write the folder of a package with a part: the files of packages.toml."""
     from scenarios.app.study.slots import SLOTS
 
     module = name.replace("-", "_")
-    if slot not in ("attack", "defense") or source:
+    text = PACKAGES.read_text(encoding="utf-8").replace("NAME", name).replace("MODULE", module)
+    text = text.replace("CLASS", name.title().replace("-", "")).replace("SLOT", slot)
+    templates = tomllib.loads(text)
+    slots = templates["own"] | templates["like"]
+    if slot not in slots or source:
         raise BadInput(
-            f"new {slot}: a package has an attack or a defense, without --from; others: "
-            f"docs/extending.md"
+            f"new {slot}: a package has a part of a slot, without --from; slots here: "
+            f"{', '.join(slots)}; others: docs/extending.md"
         )
     problem = ""
     if not name:
@@ -101,18 +112,44 @@ def _write_package(slot: str, name: str, source: str | None) -> None:
         problem = "a kind or a module has this name; give another"
     if problem:
         raise BadInput(f"new {slot} {name or ''}: {problem}, such as my-{slot}".replace(" :", ":"))
-    text = PACKAGES.read_text(encoding="utf-8").replace("NAME", name).replace("MODULE", module)
-    text = text.replace("CLASS", name.title().replace("-", "")).replace("SLOT", slot)
-    files = tomllib.loads(text)
+    files = templates["own"].get(slot)
+    if like or not files:
+        files = _derive_files(templates, slot, name, like)
     try:
         Path(name).mkdir()
-        for file, content in (files["both"] | files[slot]).items():
+        for file, content in (templates["both"] | files).items():
             Path(name, file).write_text(content, encoding="utf-8")
     except OSError as error:
         raise BadInput(
             f"{name}: cannot be written ({error.strerror}); give another name, or move it away"
         ) from None
-    say(NEXT_PACKAGE.format(name, module, slot))
+    say(NEXT_PACKAGE.format(name, module, slot, "train" if slot == "reward" else "run"))
+
+
+def _derive_files(templates: Fields, slot: str, name: str, like: str | None) -> dict[str, str]:
+    """Return the files of a part that derives from the bundled kind `like`, by their names."""
+    from scenarios.app.study.slots import SLOTS
+
+    rows = {kind: row for row in templates["like"].get(slot, ()) for kind in row["kinds"]}
+    kind = like or next(iter(rows))
+    if kind not in rows:
+        raise BadInput(
+            f"new {slot} {name} --like {kind}: no such kind, or one without a template; "
+            f"kinds here: {', '.join(rows)}"
+        )
+    part = SLOTS[slot].parts[kind]
+    keys = json.dumps({**part.example, "kind": name})[1:-1]
+    changes = json.loads(json.dumps(rows[kind]["set"]).replace('"PART": 0', keys))
+    scenario = Scenario(parse_document(dump_yaml(templates["scene"])), changes)
+    words = {
+        "KIND": kind,
+        "HOME": part.__module__,
+        "PARENT": part.__name__,
+        "BODY": templates["body"][slot],
+        "SCENARIO": dump_yaml(scenario.document.data),
+    }
+    derived = templates["derived"].items()
+    return {file: Template(content).substitute(words) for file, content in derived}
 
 
 def _copy_scenario(source: str) -> str:

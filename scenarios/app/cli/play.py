@@ -145,7 +145,7 @@ def sweep_from_options(args: argparse.Namespace) -> None:
     out = choose_out(
         args,
         f"{name}-adapt-{args.adapt}-sweep" if args.adapt else f"{name}-sweep",
-        changes=overrides,
+        changes=overrides | ({"for": args.aim} if args.aim else {}),
     )
     play_sweep(args, name, scenario, out, engine)
 
@@ -158,8 +158,8 @@ def play_sweep(
     engine: Engine | None = None,
     only: Collection[str] = (),
 ) -> None:
-    """Play the points of these labels (none: all), by --jobs, --replace and --adapt, and print what
-    was found.
+    """Play the points of these labels (none: all), by --jobs, --replace, --adapt and --for, and
+    print what was found.
     """
     from scenarios.app.run.executor import ON_PROCESSES
     from scenarios.app.run.sweep import Sweep
@@ -179,9 +179,12 @@ def play_sweep(
             resources=resources,
         )
         if getattr(args, "adapt", None):
+            from scenarios.app.results.goals import parse_aims
             from scenarios.app.run.adapt import play_adapted_sweep
 
-            play_adapted_sweep(args.adapt, sweep)
+            play_adapted_sweep(args.adapt, sweep, parse_aims(args.aim or "homes"))
+        elif getattr(args, "aim", None):
+            raise BadInput("--for: says what attackers are tuned for; give --adapt N too")
         elif getattr(args, "gate", False):
             from scenarios.app.training.gate import play_gate
 

@@ -67,6 +67,8 @@ _NAMED = (
     "area_m",
     "since",
     "until",
+    "adapt",
+    "aim",
 )
 """options that are named in the name of the folder"""
 
@@ -77,6 +79,8 @@ def replay_from_options(args: argparse.Namespace) -> None:
     """
     if args.published and args.defend:
         raise BadInput("--published: plays no defense; leave --defend out")
+    if (args.adapt or args.aim) and not args.defend:
+        raise BadInput("--adapt, --for: tune the attackers of --defend; give that too")
     args.scenario = args.scenario or (PUBLISHED if args.published else REPLAY)
     scenario = Scenario.from_source(args.scenario)
     if not scenario.document.data.get("learning"):

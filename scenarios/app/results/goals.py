@@ -11,6 +11,7 @@ from itertools import cycle
 from math import isfinite, nan
 from operator import le
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from pydantic import BaseModel
@@ -19,7 +20,7 @@ from netsim.errors import BadInput
 from scenarios.app.results.folder import SWEEP, Failed
 from scenarios.app.results.read import parse_model, read_sweep_value
 from scenarios.app.results.statistics import format_mean
-from scenarios.app.results.summary_keys import BY_KEY, find_measure
+from scenarios.app.results.summary_keys import BY_KEY, KEYS, find_measure
 from scenarios.app.study import Fields
 from scenarios.app.study.describe import suggest_nearest
 
@@ -139,6 +140,54 @@ def parse_goals(
     )
     parsed.check()
     return parsed
+
+
+# -- what attackers are tuned for
+
+
+class Aim(NamedTuple):
+    """What an attacker is tuned for. goal : as a report calls it. key : NAME in it stands for the
+    attack. sign : -1 where the largest value is the best.
+    """
+
+    goal: str
+    key: str
+    sign: int
+
+
+AIMS = {
+    "homes": [
+        "attack.NAME.home_located.percent:max",
+        "attack.NAME.densest_located.percent:max",
+        "attack.NAME.centroid_error_m.median:min",
+    ],
+    "workplaces": ["attack.NAME.work_located.percent:max"],
+    "both": ["attack.NAME.both_located.percent:max"],
+}
+"""word of --for -> KEY:min or KEY:max"""
+_SIGNS = {"min": 1, "max": -1}
+_TUNED = ("attack", "tracking", "linking", "identities")
+
+
+def parse_aims(text: str) -> list[Aim]:
+    """Parse what attackers are tuned for: a word of AIMS, or KEY:min or KEY:max of an attack.
+
+    Of several aims the first counts that a run has values of.
+    """
+    aims = []
+    for aim in AIMS.get(text, [text]):
+        key, _, end = aim.partition(":")
+        measure = find_measure(key)
+        if measure is None or measure.group not in _TUNED or end not in _SIGNS:
+            known = [measure.key for measure in KEYS if measure.group in _TUNED]
+            raise BadInput(
+                f"--for {text}: neither {', '.join(AIMS)} nor KEY:min or KEY:max of an attack"
+                f"{suggest_nearest(key, [*AIMS, *known], 3) or ';'} NAME in KEY stands for the "
+                f"attack, see netsim show DIR --verbose"
+            )
+        words = measure.headline.partition(" within")[0] or measure.key
+        aims.append(Aim(f"{words}, {measure.unit or 'number'} ({end})", measure.key, _SIGNS[end]))
+    return aims
 
 
 # -- what sweep.json says of a search

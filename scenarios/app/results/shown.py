@@ -40,6 +40,7 @@ from scenarios.app.results.table import (
     find_model_verdict,
     is_useful_verdict,
     judge_prevention,
+    rank_at_tie,
 )
 from scenarios.app.study import Record
 
@@ -363,7 +364,7 @@ def answer_comparison(lines_by_label: LinesByLabel) -> Answers:
     first_label = next(iter(lines_by_label), "")
     names = sorted(judged, key=lambda name: not name.startswith("homes"))
     for k, name in enumerate(names):
-        texts = _describe_reduction(judged[name], first_label)
+        texts = _describe_reduction(judged[name], first_label, lines_by_label)
         if k == 0:
             texts += _list_verdicts(judged[name])
         if texts:
@@ -406,18 +407,27 @@ _Judged = tuple[str, Line, Line | None]
 """a label, its line of a figure, and that of its model"""
 
 
-def _describe_reduction(judged: Sequence[_Judged], first: str) -> list[str]:
+def _describe_reduction(
+    judged: Sequence[_Judged], first: str, lines_by_label: LinesByLabel
+) -> list[str]:
     """Name the share of the first label, the label with the least, and that of useful models.
 
-    With what each costs the model; nothing of anything but shares. A reduction is proven where
-    the 95 % intervals do not overlap.
+    With what each costs the model; nothing of anything but shares. Of labels with the same share
+    it is the first by `rank_at_tie`. A reduction is proven where the 95 % intervals do not overlap.
     """
     (label, base, before), *rest = judged
     if label != first or not base.n or not rest:
         return []
     useful = {label for label, _, model in rest if model and is_useful_verdict(model.verdict)}
     fewer = [item for item in rest if item[1].value < base.value]
-    fewer.sort(key=lambda item: (item[1].value, item[0] not in useful))
+    # the mean of the same shares over seeds may differ in its last digits
+    fewer.sort(
+        key=lambda item: (
+            round(item[1].value, 6),
+            item[0] not in useful,
+            rank_at_tie(lines_by_label[item[0]]),
+        )
+    )
     best = dict.fromkeys(fewer[:1] + [item for item in fewer if item[0] in useful][:1])
     sentence = f"{base.hits} of {base.n} with “{first}”"
     if not fewer:

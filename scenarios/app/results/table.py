@@ -309,6 +309,20 @@ def find_model_verdict(run_lines: Lines) -> str:
     return getattr(find_model_line(run_lines), "verdict", "")
 
 
+def rank_at_tie(label_lines: Lines) -> tuple[bool, float, float]:
+    """Rank a variant among those that leave an attack as much; the lowest is preferred.
+
+    First those without noise that is accounted for; then the better model, of three digits; then
+    the larger epsilon, which is less noise.
+    """
+    spent = [line.value for line in label_lines if line.key.startswith("privacy.")]
+    model = find_model_line(label_lines)
+    loss = inf
+    if model:
+        loss = float(f"{model.value:.3g}") * (1.0 if model.unit == "dB" else -1.0)
+    return bool(spent), loss, -max(spent, default=0.0)
+
+
 def average_over_runs(runs: Runs, key: str) -> float:
     """Average a value over the runs that have it; NaN of none."""
     values = _list_values(runs, key)

@@ -338,7 +338,8 @@ LONGEST = 60
 SAYS = {
     "missing": "missing key '{0.key}'{0.about}; add `{0.key}:` with {0.words}",
     "extra_forbidden": "unknown key {0.typed}{0.near_or_stop} keys here: {0.listed}",
-    "union_tag_invalid": "unknown kind {0.typed}{0.near_or_stop} kinds here: {0.listed}",
+    "union_tag_invalid": "unknown kind {0.typed}{0.near_or_stop} kinds here: {0.listed}; or "
+    "install its package: pip install -e FOLDER",
     "union_tag_not_found": "needs a 'kind'; one of {0.listed}",
     "bound": "must be {0.bounds}{0.unit}{0.got}",
     "type": "expected {0.words}{0.got}{0.near}",
