@@ -44,6 +44,7 @@ PUBLISHED = "replays/published"
 LONGEST_HOURLY_S = 21_600.0
 """longest round that has a time of day"""
 MAX_TARGETS = 100  # that a replay attacks by default
+_BY_BLOCK = {"guard": 0.3, "memory": "all"}
 _TARGETS = "learning.threat.n_targets"
 _LEVELS = {"public_rsrp_mean_dbm", "public_rsrp_std_db"}
 _PLACES = 40  # on a side of the area
@@ -53,7 +54,18 @@ _MIN_TICKS = 200  # of such a trace
 _SITES = 33  # of a default layout
 _FIELD_VALUES = 5e7  # of the shadowing of all sites
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_READING = ("cell", "users", "timezone", "format", "crs", "since", "until", "survey", "columns")
+_READING = (
+    "cell",
+    "users",
+    "timezone",
+    "format",
+    "crs",
+    "since",
+    "until",
+    "survey",
+    "columns",
+    "dates",
+)
 """options that are keys of the replay"""
 _NAMED = (
     "users",
@@ -263,15 +275,22 @@ def override_max_targets(scenario: Scenario) -> Fields:
 
 
 def override_hold_out(study: Study) -> Fields:
-    """Return as an override that single rows are held out, where a trace has too few days to hold
-    out one of 1 / share.
+    """Return as overrides that blocks of ground with a margin are held out and all rows so far are
+    learnt from, where a trace has too few days to hold out one of 1 / share.
+
+    A single row would be scored beside those of the same drive, metres away.
     """
     data = study.learned.data
     if not isinstance(data, Measured) or data.hold_out_by != "day":
         return {}
     n_days = len(np.unique(_load_trace(study).time_s // DAY_S))
-    few = n_days * data.hold_out < 1
-    return {"learning.data.hold_out_by": "sample"} if few else {}
+    if n_days * data.hold_out >= 1:
+        return {}
+    return {"learning.data.hold_out_by": "block"} | {
+        f"learning.data.{key}": value
+        for key, value in _BY_BLOCK.items()
+        if key not in data.model_fields_set
+    }
 
 
 def override_public_rsrp(study: Study) -> Fields:
