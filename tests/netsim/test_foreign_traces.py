@@ -2,6 +2,7 @@
 told or refused."""
 
 import re
+import shlex
 import shutil
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -20,6 +21,7 @@ from netsim.errors import BadInput
 from netsim.trace_files.inspect import inspect_trace
 from netsim.trace_files.read import read_trace, read_trace_table
 from netsim.traces.moves import Moves, measure_steps
+from netsim.traces.trace import find_nearest_zone
 from netsim.traces.values import assign_passes, parse_epoch_s
 from netsim.world.base_stations import choose_default_layout
 
@@ -736,3 +738,87 @@ def test_numbers_of_sectors_hold_at_their_site(tmp_path, site, cell):
     assert len(table.cells) == 12
     assert not doubts_in(table.notices)
     assert f"cell={better}" in " ".join(lines(read_trace_table(path).notices))
+
+
+# -- headers and dates of apps that log drives
+
+
+@mark.parametrize(
+    ("header", "row", "command"),
+    cases(
+        r"""
+        "Timestamp;Longitude;Latitude;CGI;Node;CellID;NetworkTech;Level", "2021.05.19_08.00.00;-118.49;34.01;;7;2;4G;-90", "--timezone America/Los_Angeles --columns time_s=Timestamp,lat=Latitude,lon=Longitude,rsrp_dbm=Level,cell=Node+CellID --cell 7-2"
+        "Timestamp,Longitude,Latitude,CellID,RSRP,RAWCELLID,NRxRSRP", "2021.05.19_08.00.00,-8.5,51.9,2,-90,77,-95", "--timezone Europe/Dublin --columns time_s=Timestamp,lat=Latitude,lon=Longitude,rsrp_dbm=RSRP,cell=RAWCELLID --cell 77"
+        "mcc,mnc,lac,cell_id,rnc,asu,dbm,lat,lon,measured_at,net_type", "310,410,5,70000,,50,-90,34,-118.5,2021-05-19T08:00:00Z,LTE", "--columns time_s=measured_at,rsrp_dbm=dbm,cell=mcc+mnc+lac+cell_id --cell 310-410-70000"
+        "lat,lon,mcc,mnc,cellid,signal,measured_at,act", "34,-118.5,310,410,70000,-90,1621411200000,LTE", "--columns time_s=measured_at,rsrp_dbm=signal,cell=cellid --cell 70000"
+        "timestamp,lat,lng,pci,ci,rsrp", "2021-05-19T08:00:00+00:00,34,-118.5,3,70000,-90", "--columns time_s=timestamp,lon=lng,rsrp_dbm=rsrp,cell=ci --cell 70000"
+        "Network Time;GPS Latitude;GPS Longitude;PCI;Signal;Level;ASU", "19.05.2021 08:00:00;34,0;-118,5;3;-90;2;50", "--timezone America/Los_Angeles --columns 'time_s=Network Time,lat=GPS Latitude,lon=GPS Longitude,rsrp_dbm=Signal,cell=PCI' --cell 3"
+        "Date,Time,Lat,Long,ECI,LTE RSRP [dBm],NR_RSRP", "5/19/2021,08:00:00,34,-118.5,7,-90,2147483647", "--timezone America/Los_Angeles --columns 'time_s=Date+Time,lat=Lat,lon=Long,rsrp_dbm=LTE RSRP [dBm],cell=ECI' --cell 7"
+        """
+    ),
+)
+def test_one_command_reads_a_drive_of_an_app(tmp_path, header, row, command):
+    """What inspect prints is read by replay's settings alone, to the same times, places and levels."""
+    path = write(tmp_path / "t.csv", f"{header}\n{row}\n{row.replace('8:00:00', '8:00:09')}\n")
+    shown = inspect_trace(path)
+    assert f"netsim replay {path} {command} --round" in shown
+    words = shlex.split(command)
+    options = dict(zip(words[::2], words[1::2], strict=True))
+    zone = {"timezone": options["--timezone"]} if "--timezone" in options else {}
+    trace = read_trace(path, columns=options["--columns"], cell=options["--cell"], **zone)
+    assert trace.rsrp_dbm.tolist()[0] == -90.0
+    assert str(trace.local.first_day) == "2021-05-19"
+
+
+def test_two_columns_of_levels_are_a_question(tmp_path):
+    text = "time_s,lat,lon,LTE_RSRP,NR_RSRP\n1,2,3,-80,-90\n2,2,3,-80,-90\n"
+    path = write(tmp_path / "t.csv", text)
+    assert "rsrp_dbm=LTE_RSRP or NR_RSRP: the file has no such column" in catch_line(
+        inspect_trace, path
+    )
+    assert "--columns rsrp_dbm=NR_RSRP" in inspect_trace(path, "rsrp_dbm=NR_RSRP")
+
+
+@mark.parametrize(
+    ("dates", "stated", "day"),
+    cases(
+        """
+        "03/04/2021 13/04/2021", {}, "2021-04-03"
+        "03/04/2021 04/13/2021", {}, "2021-03-04"
+        "3/4/2021 4/13/2021", {}, "2021-03-04"
+        "03-04-2021 04-04-2021", {"dates": "dmy"}, "2021-04-03"
+        "03/04/2021 04/04/2021", {"dates": "mdy"}, "2021-03-04"
+        "03.04.2021 04.04.2021", {}, "2021-04-03"
+        "03/04/2021 04/04/2021", {}, "--dates dmy, or --dates mdy"
+        "13/04/2021 04/14/2021", {}, "is not a time"
+        """
+    ),
+)
+def test_dates_of_a_locale_are_read_by_a_number_above_12_or_as_stated(tmp_path, dates, stated, day):
+    rows = "".join(f"{date} 10:00:00,1,2\n" for date in dates.split())
+    path = write(tmp_path / "t.csv", f"time_s,lat,lon\n{rows}")
+    if day[0] != "2":
+        assert day in catch_line(read_trace, path, timezone="UTC", **stated)
+        return
+    assert str(read_trace(path, timezone="UTC", **stated).local.first_day) == day
+
+
+def test_unknown_levels_are_missing_and_asu_is_refused(tmp_path):
+    rows = "".join(f"{k},1,2,{level}\n" for k, level in enumerate((-90, 2147483647, 0, -156, 5)))
+    table = read_trace_table(write(tmp_path / "t.csv", f"time_s,lat,lon,rsrp_dbm\n{rows}"))
+    assert table.left_out | {"rsrp_missing": 2, "rsrp_out_of_range": 1} == table.left_out
+    assert table.fixes.rsrp_dbm.tolist() == [-90.0, -156.0]
+    asu = write(tmp_path / "a.csv", "time_s,lat,lon,rsrp_asu\n1,2,3,50\n")
+    assert "is in asu" in catch_line(read_trace_table, asu, columns="rsrp_dbm=rsrp_asu")
+
+
+@mark.parametrize(
+    ("place_deg", "zone"),
+    [
+        ((51.9, -8.5), "Europe/Dublin"),
+        ((34.0, -118.5), "America/Los_Angeles"),
+        ((-33.9, 151.2), "Australia/Sydney"),
+    ],
+)
+def test_the_zone_of_the_nearest_city_is_proposed(place_deg, zone):
+    assert find_nearest_zone(*place_deg) == zone

@@ -131,16 +131,15 @@ def replay_from_options(args: argparse.Namespace) -> None:
 
 def list_defence_labels(study: Study) -> list[str]:
     """Return labels of the variants that are compared: nothing hidden, and the defenses for one
-    user or for several.
+    user or for several; none that moves positions where blocks are held out by true ones.
     """
     if study.vary is None or not study.vary.variants:
         raise BadInput("--defend: the scenario has no `vary.variants:`; give some, or leave it out")
-    alone = len(_load_trace(study).users) == 1
-    sums = {
-        v.label: any(key.startswith("learning.threat") for key in v.set)
-        for v in study.vary.variants
-    }
-    return [label for label, of_several in sums.items() if not (alone and of_several)]
+    idle = ["learning.threat"] * (len(_load_trace(study).users) == 1)
+    if "block" in getattr(study.learned.data, "held_out_by", ()):
+        idle.append("geo-indistinguishable")
+    variants = study.vary.variants
+    return [v.label for v in variants if not any(word in str(v.set) for word in idle)]
 
 
 def _play_both_ways(args: argparse.Namespace, scenario: Scenario, out: Path) -> None:

@@ -433,8 +433,8 @@ def write_map(folder: Path, world: World, city: City) -> None:
         arrays["scenery_kind"] = np.array([SCENERY.index(kind) for kind, _ in scenery])
     trace = world.trace
     if trace is not None and trace.rsrp_dbm is not None:
-        rows = np.column_stack([trace.position_m, trace.rsrp_dbm])
-        arrays["drive"] = rows[:: 1 + len(rows) // 4000]
+        step = 1 + len(trace.user) // 4000
+        arrays["drive"] = np.column_stack([trace.position_m, trace.rsrp_dbm])[::step]
     write_arrays(folder / MAP, arrays)
 
 
