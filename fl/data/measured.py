@@ -203,8 +203,9 @@ class Measured(CellSignals):
         if self.guard:
             # a block that is nearer holds a corner of the square around the place; in blocks
             for corner in product((-self.guard, self.guard), repeat=2):
-                place = observed.position_m / self._block_m + corner
-                is_kept &= ~hold_out_blocks(place, 1.0, self.hold_out, rng)
+                is_kept &= ~hold_out_blocks(
+                    observed.position_m / self._block_m + corner, 1.0, self.hold_out, rng
+                )
         fresh = measured.keep(is_kept)
         train, past = self._select_training(fresh, state.samples, rng)
         held_out = HeldOut(

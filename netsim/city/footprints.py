@@ -168,8 +168,8 @@ class Footprints(City):
         city = self._load_city()
         skipped = city.skipped.copy()
         if built:
-            n_outside = len(city.buildings) - built.n_buildings
-            skipped += Counter({"outside of the area of the trace": n_outside})
+            skipped["outside of the area of the trace"] = len(city.buildings) - built.n_buildings
+            skipped = +skipped
         if self.streets == self.file:
             del skipped["LineString"]
         if kinds := ", ".join(f"{count:,} {kind}" for kind, count in skipped.items()):

@@ -21,7 +21,6 @@ from netsim.errors import BadInput
 from netsim.trace_files.inspect import inspect_trace
 from netsim.trace_files.read import read_trace, read_trace_table
 from netsim.traces.moves import Moves, measure_steps
-from netsim.traces.trace import find_nearest_zone
 from netsim.traces.values import assign_passes, parse_epoch_s
 from netsim.world.base_stations import choose_default_layout
 
@@ -810,15 +809,3 @@ def test_unknown_levels_are_missing_and_asu_is_refused(tmp_path):
     assert table.fixes.rsrp_dbm.tolist() == [-90.0, -156.0]
     asu = write(tmp_path / "a.csv", "time_s,lat,lon,rsrp_asu\n1,2,3,50\n")
     assert "is in asu" in catch_line(read_trace_table, asu, columns="rsrp_dbm=rsrp_asu")
-
-
-@mark.parametrize(
-    ("place_deg", "zone"),
-    [
-        ((51.9, -8.5), "Europe/Dublin"),
-        ((34.0, -118.5), "America/Los_Angeles"),
-        ((-33.9, 151.2), "Australia/Sydney"),
-    ],
-)
-def test_the_zone_of_the_nearest_city_is_proposed(place_deg, zone):
-    assert find_nearest_zone(*place_deg) == zone

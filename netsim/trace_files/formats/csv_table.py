@@ -139,14 +139,14 @@ class CsvTable(TraceFormat):
             }
             if "cell" in columns:
                 columns["cell"] = _read_identities(sheet, fixes.header_of["cell"])
-            is_guessed = fixes.guesses and not fixes.zone and columns.keys() >= {"time_s", "lon"}
+            is_guessed = fixes.guesses and not fixes.zone and columns.keys() >= {"time_s", *DEGREES}
             if is_guessed and _WITHOUT_ZONE.fullmatch(columns["time_s"][0]):
                 place_deg = [
                     np.nanmedian(sheet.parse_numbers(fixes.header_of[name], *BOUNDS[name], False))
                     for name in DEGREES
                 ]
-                fixes.facts["timezone"] = find_nearest_zone(*place_deg)
-                fixes.zone = find_zone(fixes.facts["timezone"])
+                zone = fixes.facts["timezone"] = find_nearest_zone(*place_deg)
+                fixes.zone = find_zone(zone)
             fixes.facts.setdefault("ignored", ", ".join(sheet.unread) or "none")
             n_rows = len(sheet.line)
             columns = {"user": ["all"] * n_rows, "time_s": ["0"] * n_rows} | columns

@@ -138,8 +138,8 @@ def list_defence_labels(study: Study) -> list[str]:
     idle = ["learning.threat"] * (len(_load_trace(study).users) == 1)
     if "block" in getattr(study.learned.data, "held_out_by", ()):
         idle.append("geo-indistinguishable")
-    variants = study.vary.variants
-    return [v.label for v in variants if not any(word in str(v.set) for word in idle)]
+        say("not played: positions off, for true places decide on held-out blocks", errors=True)
+    return [v.label for v in study.vary.variants if not any(word in str(v.set) for word in idle)]
 
 
 def _play_both_ways(args: argparse.Namespace, scenario: Scenario, out: Path) -> None:
