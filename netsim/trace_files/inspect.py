@@ -52,7 +52,7 @@ def inspect_trace(path: str | Path, columns: Headers | str = "", **settings: obj
     """
     file = make_trace_file(path, columns, **settings)
     table = file.read_fixes(guesses=True)
-    file = file.model_copy(update={"timezone": table.facts.get("timezone", file.timezone)})
+    file = file.model_copy(update={"timezone": table.facts.get("guessed zone", file.timezone)})
     again = find_repeated(table)
     columns = table.facts.pop("option", "")
     view = build_view(table.keep_rows(~again, "duplicate"), file.timezone)

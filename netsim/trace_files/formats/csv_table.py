@@ -145,7 +145,7 @@ class CsvTable(TraceFormat):
                     np.nanmedian(sheet.parse_numbers(fixes.header_of[name], *BOUNDS[name], False))
                     for name in DEGREES
                 ]
-                zone = fixes.facts["timezone"] = find_nearest_zone(*place_deg)
+                zone = fixes.facts["guessed zone"] = find_nearest_zone(*place_deg)
                 fixes.zone = find_zone(zone)
             fixes.facts.setdefault("ignored", ", ".join(sheet.unread) or "none")
             n_rows = len(sheet.line)
