@@ -80,8 +80,9 @@ notice = Catalogue(__file__)
 @dataclass(frozen=True)
 class Built:
     """What parts of a world can say something about: names of its base stations, and the height of
-    the highest floor with UEs, m; None: no UE is in a building.
+    the highest floor with UEs, m; None: no UE is in a building; number of buildings.
     """
 
     stations: tuple[str, ...]
     floor_m: float | None
+    n_buildings: int = 0

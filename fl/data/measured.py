@@ -2,6 +2,7 @@
 
 import difflib
 from dataclasses import field, replace
+from itertools import product
 from typing import Literal, Self
 
 import numpy as np
@@ -140,6 +141,9 @@ class Measured(CellSignals):
     """a pause of a UE longer than this ends its session, s; none: 900"""
     block_m: float | None = Field(None, ge=1, le=1e6)
     """side of a block, m; none: 100"""
+    guard: float = Field(0.0, ge=0, le=0.5)
+    """width of a margin around held-out blocks, as a share of their side, whose samples neither
+    train nor score: without one, samples at the edge of a block have neighbours in training"""
 
     reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
 
@@ -195,7 +199,14 @@ class Measured(CellSignals):
         measured = Signals.from_observations(observed, model).to_local()
         out, group = self._hold_out(observed, model, session, state.days, rng)
         held = observed.select(out)
-        fresh = measured.keep(~out)
+        is_kept = ~out
+        if self.guard:
+            # a block that is nearer holds a corner of the square around the place; in blocks
+            for corner in product((-self.guard, self.guard), repeat=2):
+                is_kept &= ~hold_out_blocks(
+                    observed.position_m / self._block_m + corner, 1.0, self.hold_out, rng
+                )
+        fresh = measured.keep(is_kept)
         train, past = self._select_training(fresh, state.samples, rng)
         held_out = HeldOut(
             held.ue, model[out], held.position_m, held.rsrp_dbm, held.cell, group[out], held.time_s
@@ -234,15 +245,11 @@ class Measured(CellSignals):
 
     @property
     def _gap_s(self) -> float:
-        if self.session_gap_s is None:
-            return SESSION_GAP_S
-        return self.session_gap_s
+        return self.session_gap_s or SESSION_GAP_S
 
     @property
     def _block_m(self) -> float:
-        if self.block_m is None:
-            return BLOCK_M
-        return self.block_m
+        return self.block_m or BLOCK_M
 
     def _hold_out(
         self, observed: Observations, model: IntArray, session: IntArray, days: IntArray, rng: Rng

@@ -31,7 +31,7 @@ _TABLE = 100_000  # pairs of a link and a building, or points, weighed at once, 
 
 
 @frozen
-class Buildings:
+class Buildings(Columns):
     """Buildings as prisms: `footprint` (n,) valid shapely polygons, holes are courtyards;
     `height_m` (n,) above ground.
 

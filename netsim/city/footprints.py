@@ -78,7 +78,8 @@ class Footprints(City):
     longitude and latitude. With `auto` the file's member `crs` decides; without one, coordinates
     that span less than one unit on both axes are taken as degrees, because a city is neither that
     wide in degrees nor that small in metres, and so are those of which most sides are shorter than
-    0.01 units. The area is the bounding box of the footprints, extended by `margin_m`.
+    0.01 units. The area is the bounding box of the footprints, or of a replayed trace, extended by
+    `margin_m`; buildings outside of it are left out and counted.
 
     Exports of OpenStreetMap can be read unchanged: heights in m or feet, with or without a unit; 3
     m per level where there is no height. Points, lines, features without a geometry, features that
@@ -106,7 +107,7 @@ class Footprints(City):
     """height of buildings with none of these above 0, m; their number is said; none: such a file is
     refused"""
     margin_m: float = Field(10.0, ge=0, le=1e5)
-    """width of the open ground around the footprints, m"""
+    """width of the open ground around the footprints, or around a replayed trace, m"""
     origin_deg: OriginDeg | None = None
     """latitude and longitude of (0, 0), for a file in degrees; none: the centre of the
     footprints"""
@@ -134,10 +135,21 @@ class Footprints(City):
         return system
 
     def area(self, trace_area: Area | None) -> Area:
-        return self._load_city().area.grow(self.margin_m)
+        return (trace_area or self._load_city().area).grow(self.margin_m)
 
     def buildings(self, area: Area, streams: Streams) -> Buildings:
-        return self._load_city().buildings
+        import shapely
+
+        buildings = self._load_city().buildings
+        inside = shapely.intersects(buildings.footprint, shapely.box(*area.low_m, *area.high_m))
+        if inside.all():
+            return buildings
+        if not inside.any():
+            raise BadInput(
+                f"{self.file}: no building of it lies in the area of the trace, {area}; take the "
+                "city that it was recorded in"
+            )
+        return buildings.select(inside)
 
     def origin(self) -> LatLon | None:
         return self._load_city().origin_deg
@@ -153,14 +165,18 @@ class Footprints(City):
         return self._load_streets().location
 
     def notices(self, built: Any) -> Iterator[Notice]:
-        skipped = self._load_city().skipped.copy()
+        city = self._load_city()
+        skipped = city.skipped.copy()
+        if built:
+            skipped["outside of the area of the trace"] = len(city.buildings) - built.n_buildings
+            skipped = +skipped
         if self.streets == self.file:
             del skipped["LineString"]
         if kinds := ", ".join(f"{count:,} {kind}" for kind, count in skipped.items()):
             yield notice(
                 "city-shapes-left-out", file=self.file, number=skipped.total(), kinds=kinds
             )
-        yield from self._load_city().notices
+        yield from city.notices
         if self.streets is not None:
             yield from self._load_streets().notices
 

@@ -51,7 +51,8 @@ def inspect_trace(path: str | Path, columns: Headers | str = "", **settings: obj
     one line.
     """
     file = make_trace_file(path, columns, **settings)
-    table = file.read_fixes()
+    table = file.read_fixes(guesses=True)
+    file = file.model_copy(update={"timezone": table.facts.get("guessed zone", file.timezone)})
     again = find_repeated(table)
     columns = table.facts.pop("option", "")
     view = build_view(table.keep_rows(~again, "duplicate"), file.timezone)
@@ -245,7 +246,7 @@ def _suggest_command(view: TraceView, file: TraceFile, columns: str) -> _Facts:
     cells.
     """
     words = ["netsim", "replay", file.trace]
-    for option in ("format", "timezone"):
+    for option in ("format", "timezone", "dates"):
         if (value := getattr(file, option)) != "auto":
             words += [f"--{option}", value]
     words += [*shlex.split(columns), *["--survey"] * file.survey]
@@ -262,8 +263,7 @@ def _suggest_command(view: TraceView, file: TraceFile, columns: str) -> _Facts:
         shlex.join([*words, "--round", choose_round(moves.user, moves.time_s)]),
     )
     if len(busiest) > 1:
-        cells = f"{len(busiest):,} in column {file.columns.get('cell', 'cell')}"
-        yield "", f"--cell: the busiest of {cells}; --cell all takes every one"
+        yield "", f"--cell: the busiest of {len(busiest):,}; --cell all takes every one"
 
 
 def choose_round(user: Index, time_s: FloatArray) -> str:

@@ -116,6 +116,9 @@ class TraceFile(Part):
     timezone: str = "auto"
     """IANA name of the time zone, also used for times in the file without a zone; auto: an offset
     derived from the longitude, or UTC for local metres"""
+    dates: Literal["auto", "dmy", "mdy"] = "auto"
+    """order of dates such as 03/04/2021: dmy (3 April), mdy (4 March); auto: as a number above 12
+    among the first 20,000 rows says"""
     sample_s: float | None = Field(None, gt=0, le=1e9)
     """sampling interval, s: of the rows of a user in each such period, from the first local
     midnight, only the first are measured and reported; none: all"""
@@ -126,8 +129,11 @@ class TraceFile(Part):
             return None
         return find_zone(self.timezone)
 
-    def read_fixes(self) -> TraceTable:
-        """The checked fixes. Raises `BadInput` with one line: file, place, value, bound, remedy."""
+    def read_fixes(self, guesses: bool = False) -> TraceTable:
+        """The checked fixes. Raises `BadInput` with one line: file, place, value, bound, remedy.
+
+        guesses : whether a CSV's columns, order of dates and zone are guessed where not stated.
+        """
         path = self.trace
         check_crs(path, self.crs)
         kind = detect_format(path) if self.format == "auto" else self.format
@@ -141,6 +147,8 @@ class TraceFile(Part):
         taken = {"columns", "survey"} & {*part.model_fields}
         format = part.model_validate(self.model_dump(include=taken, exclude_none=True))
         fixes = FixBuilder(path, self.crs, self.zone)
+        fixes.dates = self.dates
+        fixes.guesses = guesses
         if other_files := count_other_files(path, part.folder):
             fixes.notices.append(notice("trace-files-unread", files=other_files))
         try:

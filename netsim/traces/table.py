@@ -175,6 +175,8 @@ PLACES = {
     "y_m": (-NORTHING_M, NORTHING_M),
 }
 BOUNDS = {**PLACES, "time_s": (0.0, LATEST_EPOCH_S), "accuracy_m": (0.0, 1e7)}
+# how apps write an unknown level: 0, and Android's CellInfo.UNAVAILABLE
+_NO_LEVELS = (0, 2_147_483_647)
 _LISTED = 255  # cells that a list may number from 0
 _MANY = 10  # rows that run backwards, from which on the whole file does
 _CODES = ("line", "track", "user", "cell")
@@ -265,14 +267,17 @@ class TraceTable:
 class FixBuilder:
     """Checks the columns of a file, piece by piece, and makes a table of them.
 
-    zone : of times of day without one. header_of : our name -> header in the file. facts, notices,
-    left_out : see `TraceTable`; a format fills in what it knows.
+    zone : of times of day without one. dates : see `Times`. guesses : whether a format may guess
+    what was not stated. header_of : our name -> header in the
+    file. facts, notices, left_out : see `TraceTable`; a format fills in what it knows.
     """
 
     def __init__(self, path: str, crs: str, zone: tzinfo | None) -> None:
         self.path = path
         self.crs = crs
         self.zone = zone
+        self.dates = "auto"
+        self.guesses = False
         self.header_of: dict[str, str] = {}
         self.facts: dict[str, str] = {}
         self.notices: list[Notice] = []
@@ -400,7 +405,7 @@ class FixBuilder:
         if ours == "rsrp_dbm":
             return to_numbers(text)
         if self._times is None:
-            self._times = Times(self.zone, self.header_of.get(ours, ""))
+            self._times = Times(self.zone, self.header_of.get(ours, ""), self.dates)
         return self._times.read_times(text, line)
 
     def _name_codes(self, ours: str, columns: RawColumns) -> Texts:
@@ -498,7 +503,8 @@ def _keep_usable(table: TraceTable) -> TraceTable:
     if table.fixes.cell is not None:
         table = table.keep_rows(table.fixes.cell >= 0, "cell_missing")
     if table.fixes.rsrp_dbm is not None:
-        table = table.keep_rows(~np.isnan(table.fixes.rsrp_dbm), "rsrp_missing")
+        is_known = ~np.isin(np.nan_to_num(table.fixes.rsrp_dbm), _NO_LEVELS)
+        table = table.keep_rows(is_known, "rsrp_missing")
         low, high = RSRP_BOUNDS_DBM
         rsrp_dbm = np.asarray(table.fixes.rsrp_dbm)
         line = table.fixes.line
@@ -506,7 +512,7 @@ def _keep_usable(table: TraceTable) -> TraceTable:
         if len(rsrp_dbm) and not len(table):
             wrong = f"rsrp_dbm {rsrp_dbm[0]:g} of line {line[0]} is not in [{low:g}, {high:g}] dBm"
             if rsrp_dbm[0] > 0:
-                remedy = "is the sign missing? correct the column"
+                remedy = "is the sign missing, or is it ASU (LTE: RSRP + 140)? correct the column"
             else:
                 remedy = "correct the column"
             raise BadInput(

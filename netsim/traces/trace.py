@@ -4,10 +4,12 @@ midnight).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from difflib import get_close_matches
-from math import log, sqrt
+from importlib import resources
+from math import dist, log, sqrt
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -114,6 +116,15 @@ def find_zone(name: str) -> tzinfo:
         else:
             hint = "use a name such as Europe/Paris, or auto"
         raise BadInput(f"timezone: {quote_text(name)} is no IANA time zone; {hint}") from error
+
+
+def find_nearest_zone(lat_deg: float, lon_deg: float) -> str:
+    """The zone whose city is nearest in IANA's table, by whole degrees: a guess, and near a border
+    perhaps the neighbour's.
+    """
+    table = resources.files("tzdata.zoneinfo").joinpath("zone1970.tab").read_text()
+    cities = re.findall(r"([+-]\d\d)\d+([+-]\d{3})\d+\t(\S+)", table)
+    return min(cities, key=lambda city: dist((lat_deg, lon_deg), map(float, city[:2])))[2]
 
 
 def find_midnight(time_s: float, zone: tzinfo) -> tuple[date, float]:

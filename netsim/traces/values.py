@@ -243,6 +243,7 @@ TIME_REMEDY = (
 ZONE_REMEDY = (
     "name the zone in which it was written (--timezone Europe/Berlin), or write one such as"
 )
+ORDER_REMEDY = "say which number is the day: --dates dmy, or --dates mdy (a scenario: dates: dmy)"
 BOTH_REMEDY = (
     "name the columns of both, such as --columns time_s=DATE+TIME, or write 2021-04-21T14:19:53Z"
 )
@@ -277,6 +278,14 @@ _TO_THE_SECOND = 14  # digits of a compact date that can mean nothing else; 17 w
 _A_HALF = 10
 _AFTER_NOW_S = 2e9  # 2033
 _SLASHES = re.compile(r"\d{4}[/.]\d\d[/.]\d\d[ _T]\d\d[:.]\d\d")
+# 13/04/2021 14:19:53 and the like, up to the time of day
+_OF_A_LOCALE = re.compile(r"\s*(\d\d?)([/.-])(\d\d?)\2(\d{4})[ ,T_]+(?=\d)")
+_ORDERS = {"dmy": r"\4-\3-\1T", "mdy": r"\4-\1-\3T"}
+# a number above 12 is a day; of dates with points the day comes first in all locales (CLDR)
+_SAYS_ORDER = re.compile(
+    r"\s*(?:(?P<dmy>(?:1[3-9]|[23]\d)[/-]|\d\d?\.\d\d?\.)|(?P<mdy>\d\d?[/-](?:1[3-9]|[23]\d)[/-]))"
+)
+_ONE_DIGIT = re.compile(r"(?<!\d)(\d)(?=[/:])")
 _UTC = re.compile(r"\s*(UTC|GMT|Z)$")
 _OF_CHECKINS = "%a %b %d %H:%M:%S %z %Y"  # Tue Apr 03 18:00:09 +0000 2012
 _SERIAL_DAYS = (
@@ -302,12 +311,16 @@ class Times:
     value.
 
     zone : where times of day without a zone were written; without it they are refused.
+    dates : order of dates in numbers, dmy or mdy; auto: as the first with a number above 12 says.
     header : of the column; the unit that it names decides what a number counts.
     notices : how numbers were read.
     """
 
-    def __init__(self, zone: tzinfo | None = None, header: str = "time_s") -> None:
+    def __init__(
+        self, zone: tzinfo | None = None, header: str = "time_s", dates: str = "auto"
+    ) -> None:
         self.zone = zone
+        self._dates = dates
         self.notices: tuple[Notice, ...] = ()
         self._header = header
         self._unit: str | None = None  # "" for texts
@@ -354,6 +367,9 @@ class Times:
     def _read_texts(self, text: Sequence[str]) -> FloatArray:
         time_of = {}
         later_s = {}
+        says = next(filter(None, map(_SAYS_ORDER.match, text)), None)
+        if says and self._dates == "auto":
+            self._dates = says.lastgroup or "auto"
         for value in dict.fromkeys(text):
             try:
                 if not (np.isnan(to_number(value)) or _count_date_digits(value) >= _TO_THE_SECOND):
@@ -364,7 +380,7 @@ class Times:
                     raise ValueError(
                         f"{quote_text(value)} is a date or a time of day alone; {BOTH_REMEDY}"
                     )
-                time_of[value], later_s[value] = _parse_moment_s(value, self.zone)
+                time_of[value], later_s[value] = _parse_moment_s(value, self.zone, self._dates)
             except ValueError as error:
                 raise Refused(list(text).index(value), str(error)) from error
         if any(later_s.values()):
@@ -474,12 +490,13 @@ def _format_serial(value: float) -> str:
     return f"{str(day).replace('T', ' ')} as spreadsheets count days"
 
 
-def _parse_moment_s(text: str, zone: tzinfo | None) -> tuple[float, float]:
+def _parse_moment_s(text: str, zone: tzinfo | None, dates: str = "auto") -> tuple[float, float]:
     """Epoch seconds of a text, and how much later it came once more, 0 for never."""
     try:
-        moment = _read_date(text.strip())
+        moment = _read_date(text.strip(), dates)
     except ValueError:  # it quotes the text itself, at any length
-        raise ValueError(f"{quote_text(text)} is not a time; {TIME_REMEDY}") from None
+        remedy = ORDER_REMEDY if _OF_A_LOCALE.match(text) else TIME_REMEDY
+        raise ValueError(f"{quote_text(text)} is not a time; {remedy}") from None
     if moment.tzinfo is not None:
         return _check_epoch(moment.timestamp(), text), 0.0
     if zone is None:
@@ -496,12 +513,13 @@ def _parse_moment_s(text: str, zone: tzinfo | None) -> tuple[float, float]:
     return _check_epoch(former_s, text), later_s
 
 
-def _read_date(text: str) -> datetime:
+def _read_date(text: str, dates: str) -> datetime:
     """A date in ISO 8601, as one number, with slashes or points (2024/05/01, 2024.05.01_08.00.00),
-    as check-ins have it (Tue Apr 03 18:00:09 +0000 2012), with or without UTC; ValueError if it is
-    none.
+    as check-ins have it (Tue Apr 03 18:00:09 +0000 2012), or with day and month in the order
+    `dates` (13/04/2021 14:19), with or without UTC; ValueError if it is none.
     """
     text = _UTC.sub("+00:00", text)
+    text = _OF_A_LOCALE.sub(_ORDERS.get(dates, r"\g<0>"), _ONE_DIGIT.sub(r"0\1", text))
     if text[:3].isalpha():
         return datetime.strptime(text, _OF_CHECKINS)
     plain, plus, zone = text.partition("+")

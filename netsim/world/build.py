@@ -105,7 +105,8 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     if spread is not None:
         training_s *= spread.draw_time_factor(ue, streams.derive_rng("ues.compute"))
     parts = chain(collect_parts(setting), collect_parts(setting.radio), collect_parts(ues))
-    built = Built(station_names, find_highest_floor_m(setting, ground, indoors or state.indoors()))
+    floor_m = find_highest_floor_m(setting, ground, indoors or state.indoors())
+    built = Built(station_names, floor_m, len(buildings))
     return World(
         setting=setting,
         ues=names,

@@ -7,7 +7,7 @@ import numpy as np
 from noticed import lines
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
-from pytest import mark
+from pytest import approx, mark
 
 from fl.data.hold_out import Sessions, hold_out_days, is_in_new_block
 from fl.data.measured import Measured, Segments
@@ -35,13 +35,13 @@ def observe(n=4000, days=40, ues=5, seed=0):
     return Observations(ue, time_s, position_m, cell, draw.normal(-90, 8, n))
 
 
-def take_rounds(part, observed, round_s):
+def take_rounds(part, observed, round_s, seed=3):
     """What each of all rounds of a part took."""
     state = part.start(5, None)
     rounds = []
     for k in range(int(observed.time_s.max() // round_s) + 1):
         window = observed.select(observed.time_s // round_s == k)
-        taken, state = part.take(window, CELLS, state, Streams(3).derive_rng("data", k + 1))
+        taken, state = part.take(window, CELLS, state, Streams(seed).derive_rng("data", k + 1))
         rounds.append(taken)
     return rounds
 
@@ -159,6 +159,30 @@ class TestHoldOut:
         assert kept
         assert not out & kept
         assert len(out) + len(kept) == 36
+
+    def test_no_sample_that_scores_lies_within_the_margin_of_one_that_trains(self):
+        """Blocks are drawn with the share, anew for each seed; without a margin theirs are
+        neighbours of training samples."""
+        part = Measured(hold_out_by="block", block_m=50.0, guard=0.3)
+
+        def take(data, seed):
+            (taken,) = take_rounds(data, observe(8000), 41 * DAY_S, seed)
+            return taken
+
+        few, same, other = (take(part, seed) for seed in (3, 3, 4))
+        whole = take(part.model_copy(update={"guard": 0.0}), 3)
+        apart_m, near_m = (
+            min(np.abs(taken.train.x - x).max(axis=1).min() for x in taken.held_out.x)
+            for taken in (few, whole)
+        )
+        assert apart_m > 0.3 * 50.0 > 3.0 > near_m
+        assert_array_equal(few.held_out.x, whole.held_out.x)
+        assert_array_equal(few.train.x, same.train.x)
+        assert len(few.held_out.x) / len(few.measured.x) == approx(
+            0.2, abs=4 * (0.16 / 36**2) ** 0.5
+        )
+        assert set(few.held_out.x[:, 0]) != set(other.held_out.x[:, 0])
+        assert set(few.train.x[:, 0]) < set(whole.train.x[:, 0])
 
     def test_new_blocks_are_those_in_which_no_sample_of_the_model_lies(self):
         """Of the third model none is known."""

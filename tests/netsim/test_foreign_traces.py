@@ -2,6 +2,7 @@
 told or refused."""
 
 import re
+import shlex
 import shutil
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -170,7 +171,8 @@ def test_lost_signs_and_names_that_differ_by_case_are_told(tmp_path):
     rows = "1,Ann,1,1,{0}85\n2,ann,1,1,{0}90\n3,Bo,1,1,{0}90\n"
     message = catch_line(read_trace, write(tmp_path / "lost.csv", head + rows.format("")))
     assert message.endswith(
-        "85 of line 2 is not in [-160, -20] dBm; is the sign missing? correct the column"
+        "85 of line 2 is not in [-160, -20] dBm; is the sign missing, or is it ASU "
+        "(LTE: RSRP + 140)? correct the column"
     )
     table = read_trace_table(write(tmp_path / "t.csv", head + rows.format("-")))
     assert table.users == ("Ann", "ann", "Bo")
@@ -478,7 +480,7 @@ def test_a_survey_has_the_times_of_a_walk_in_the_order_of_its_rows(tmp_path):
     message = " ".join(inspect_trace(path, survey=True).split())
     assert "RSRP is column rsrp_mean_dbm; --columns" in message
     assert "of a walk at 1.4 m/s in their order, 200 s" in message
-    hint = "--cell: the busiest of 2 in column cell; --cell all takes every one"
+    hint = "--cell: the busiest of 2; --cell all takes every one"
     assert message.endswith(f"netsim replay {path} --survey --cell a --round 5min {hint}")
 
 
@@ -512,12 +514,11 @@ def test_surveys_and_times_exclude_each_other(tmp_path, header, survey, message)
 
 def test_the_command_that_is_proposed_names_columns_that_were_not_read(tmp_path):
     path = write(tmp_path / "t.csv", "time_s,lat,lon,RSRP,Cell ID\n1,2,3,-80,a\n2,2,3,-80,b\n")
-    assert f"netsim replay {path} --columns 'rsrp_dbm=RSRP,cell=Cell ID' --round" in inspect_trace(
-        path
-    )
+    shown = inspect_trace(path)
+    assert f"netsim replay {path} --columns 'rsrp_dbm=RSRP,cell=Cell ID' --cell a --round" in shown
     named = inspect_trace(path, "cell=Cell ID")
     assert "--columns 'cell=Cell ID,rsrp_dbm=RSRP' --cell a --round" in named
-    assert named.endswith("--cell: the busiest of 2 in column Cell ID; --cell all takes every one")
+    assert named.endswith("--cell: the busiest of 2; --cell all takes every one")
 
 
 @mark.parametrize(("name", "places", "cells"), [("V-R7", 201, 1348), ("V-R10", 315, 1043)])
@@ -623,7 +624,8 @@ def test_a_column_that_takes_several_cells_for_one_is_doubtful(tmp_path, cell, n
     )
     assert ("column PCI repeats every few km" in message) == (cell == "PCI")
     text = " ".join(inspect_trace(path, DRIVE | {"cell": cell}, timezone="UTC").split())
-    assert ("first mend what is doubtful" in text) == (n < 3)
+    doubt = f"doubtful column {cell} has {n} name"
+    assert (doubt in text) == (n < 3)
 
 
 @mark.parametrize(
@@ -735,3 +737,75 @@ def test_numbers_of_sectors_hold_at_their_site(tmp_path, site, cell):
     assert len(table.cells) == 12
     assert not doubts_in(table.notices)
     assert f"cell={better}" in " ".join(lines(read_trace_table(path).notices))
+
+
+# -- headers and dates of apps that log drives
+
+
+@mark.parametrize(
+    ("header", "row", "command"),
+    cases(
+        r"""
+        "Timestamp;Longitude;Latitude;CGI;Node;CellID;NetworkTech;Level", "2021.05.19_08.00.00;-118.49;34.01;;7;2;4G;-90", "--timezone America/Los_Angeles --columns time_s=Timestamp,lat=Latitude,lon=Longitude,rsrp_dbm=Level,cell=Node+CellID --cell 7-2"
+        "Timestamp,Longitude,Latitude,CellID,RSRP,RAWCELLID,NRxRSRP", "2021.05.19_08.00.00,-8.5,51.9,2,-90,77,-95", "--timezone Europe/Dublin --columns time_s=Timestamp,lat=Latitude,lon=Longitude,rsrp_dbm=RSRP,cell=RAWCELLID --cell 77"
+        "mcc,mnc,lac,cell_id,rnc,asu,dbm,lat,lon,measured_at,net_type", "310,410,5,70000,,50,-90,34,-118.5,2021-05-19T08:00:00Z,LTE", "--columns time_s=measured_at,rsrp_dbm=dbm,cell=mcc+mnc+lac+cell_id --cell 310-410-70000"
+        "lat,lon,mcc,mnc,cellid,signal,measured_at,act", "34,-118.5,310,410,70000,-90,1621411200000,LTE", "--columns time_s=measured_at,rsrp_dbm=signal,cell=cellid --cell 70000"
+        "timestamp,lat,lng,pci,ci,rsrp", "2021-05-19T08:00:00+00:00,34,-118.5,3,70000,-90", "--columns time_s=timestamp,lon=lng,rsrp_dbm=rsrp,cell=ci --cell 70000"
+        "Network Time;GPS Latitude;GPS Longitude;PCI;Signal;Level;ASU", "19.05.2021 08:00:00;34,0;-118,5;3;-90;2;50", "--timezone America/Los_Angeles --columns 'time_s=Network Time,lat=GPS Latitude,lon=GPS Longitude,rsrp_dbm=Signal,cell=PCI' --cell 3"
+        "Date,Time,Lat,Long,ECI,LTE RSRP [dBm],NR_RSRP", "5/19/2021,08:00:00,34,-118.5,7,-90,2147483647", "--timezone America/Los_Angeles --columns 'time_s=Date+Time,lat=Lat,lon=Long,rsrp_dbm=LTE RSRP [dBm],cell=ECI' --cell 7"
+        """
+    ),
+)
+def test_one_command_reads_a_drive_of_an_app(tmp_path, header, row, command):
+    """What inspect prints is read by replay's settings alone, to the same times, places and levels."""
+    path = write(tmp_path / "t.csv", f"{header}\n{row}\n{row.replace('8:00:00', '8:00:09')}\n")
+    shown = inspect_trace(path)
+    assert f"netsim replay {path} {command} --round" in shown
+    words = shlex.split(command)
+    options = dict(zip(words[::2], words[1::2], strict=True))
+    zone = {"timezone": options["--timezone"]} if "--timezone" in options else {}
+    trace = read_trace(path, columns=options["--columns"], cell=options["--cell"], **zone)
+    assert trace.rsrp_dbm.tolist()[0] == -90.0
+    assert str(trace.local.first_day) == "2021-05-19"
+
+
+def test_two_columns_of_levels_are_a_question(tmp_path):
+    text = "time_s,lat,lon,LTE_RSRP,NR_RSRP\n1,2,3,-80,-90\n2,2,3,-80,-90\n"
+    path = write(tmp_path / "t.csv", text)
+    assert "rsrp_dbm=LTE_RSRP or NR_RSRP: the file has no such column" in catch_line(
+        inspect_trace, path
+    )
+    assert "--columns rsrp_dbm=NR_RSRP" in inspect_trace(path, "rsrp_dbm=NR_RSRP")
+
+
+@mark.parametrize(
+    ("dates", "stated", "day"),
+    cases(
+        """
+        "03/04/2021 13/04/2021", {}, "2021-04-03"
+        "03/04/2021 04/13/2021", {}, "2021-03-04"
+        "3/4/2021 4/13/2021", {}, "2021-03-04"
+        "03-04-2021 04-04-2021", {"dates": "dmy"}, "2021-04-03"
+        "03/04/2021 04/04/2021", {"dates": "mdy"}, "2021-03-04"
+        "03.04.2021 04.04.2021", {}, "2021-04-03"
+        "03/04/2021 04/04/2021", {}, "--dates dmy, or --dates mdy"
+        "13/04/2021 04/14/2021", {}, "is not a time"
+        """
+    ),
+)
+def test_dates_of_a_locale_are_read_by_a_number_above_12_or_as_stated(tmp_path, dates, stated, day):
+    rows = "".join(f"{date} 10:00:00,1,2\n" for date in dates.split())
+    path = write(tmp_path / "t.csv", f"time_s,lat,lon\n{rows}")
+    if day[0] != "2":
+        assert day in catch_line(read_trace, path, timezone="UTC", **stated)
+        return
+    assert str(read_trace(path, timezone="UTC", **stated).local.first_day) == day
+
+
+def test_unknown_levels_are_missing_and_asu_is_refused(tmp_path):
+    rows = "".join(f"{k},1,2,{level}\n" for k, level in enumerate((-90, 2147483647, 0, -156, 5)))
+    table = read_trace_table(write(tmp_path / "t.csv", f"time_s,lat,lon,rsrp_dbm\n{rows}"))
+    assert table.left_out | {"rsrp_missing": 2, "rsrp_out_of_range": 1} == table.left_out
+    assert table.fixes.rsrp_dbm.tolist() == [-90.0, -156.0]
+    asu = write(tmp_path / "a.csv", "time_s,lat,lon,rsrp_asu\n1,2,3,50\n")
+    assert "is in asu" in catch_line(read_trace_table, asu, columns="rsrp_dbm=rsrp_asu")

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import shapely
 from noticed import lines as lines_of
 from numpy.testing import assert_allclose
 from pyproj import Transformer
@@ -14,6 +15,7 @@ from netsim.maps import unproject_m
 from netsim.mobility.replay import Replay
 from netsim.rng import Streams
 from netsim.world.build import build_world
+from scenarios.app.run.play import write_map
 
 
 @fixture
@@ -69,6 +71,31 @@ def test_a_trace_with_another_origin_is_refused_with_the_value_to_set(tiny, tmp_
         },
     )
     assert not [w for w in lines_of(world.notices) if "lies outside" in w]
+
+
+def test_buildings_outside_of_a_trace_are_left_out_and_shrink_no_area(tiny, tmp_path):
+    """Three houses, of which a walk of 390 m passes one; the city ends where the walk does."""
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"height_m": 9},
+            "geometry": json.loads(shapely.to_geojson(shapely.box(x, 30, x + 20, 50))),
+        }
+        for x in (100, 900, 1200)
+    ]
+    file = tmp_path / "houses.geojson"
+    file.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    city = {"kind": "footprints", "file": str(file), "crs": "local-metres", "margin_m": 10.0}
+    rows = [f"{60 * k},a,{10 * k},{5 * k}" for k in range(40)]
+    mobility = trace(tmp_path, "time_s,user,x_m,y_m\n" + "\n".join(rows) + "\n")
+    world = built(tiny, {**build_replay(mobility), "world.city": city})
+    assert str(world.area) == "x -10 to 400 m, y -10 to 205 m"
+    assert len(world.buildings) == 1
+    assert any("2 outside of the area of the trace" in note for note in lines_of(world.notices))
+    away = trace(tmp_path, "time_s,user,x_m,y_m\n0,a,5000,0\n60,a,5100,90\n")
+    assert "no building of it lies in the area of the trace" in catch_line(
+        built, tiny, {**build_replay(away), "world.city": city}
+    )
 
 
 def test_a_trace_outside_of_the_city_is_refused_and_one_partly_outside_is_told(tiny, tmp_path):
@@ -257,3 +284,14 @@ def test_cells_in_degrees_have_the_origin_of_the_city(tiny, tmp_path, city):
             tiny,
             changes | {"world.base_stations": cells | {"origin_lat": 48.139, "origin_lon": 11.58}},
         )
+
+
+def test_the_map_of_a_drive_has_its_levels(tiny, tmp_path):
+    """Place and level, of 9,000 rows of every third."""
+    rows = "".join(f"{k},{k % 7},{k % 11},{-90 - k % 5}\n" for k in range(9000))
+    mobility = trace(tmp_path, f"time_s,x_m,y_m,rsrp_dbm\n{rows}")
+    world = built(tiny, {**build_replay(mobility), "world.base_stations": []})
+    write_map(tmp_path, world, world.setting.city)
+    k = np.arange(0, 9000, 3)
+    with np.load(tmp_path / "map.npz") as arrays:
+        assert_allclose(arrays["drive"], np.column_stack([k % 7, k % 11, -90 - k % 5]))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from netsim.errors import BadInput, format_count
@@ -13,31 +14,48 @@ from netsim.notice import Notice, notice
 from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import Headers, Sheet, match_columns, read_sheets
 from netsim.traces.table import AUTO, BOUNDS, DEGREES, GLOBE, METRES, FixBuilder
-from netsim.traces.values import Texts, join_texts, normalise_id, quote_text, to_number
+from netsim.traces.trace import find_nearest_zone, find_zone
+from netsim.traces.values import (
+    Texts,
+    join_texts,
+    normalise_id,
+    quote_text,
+    to_number,
+)
 
 _PAIRS = (DEGREES, METRES)
 _OPTIONAL = ("user", "rsrp_dbm", "cell", "accuracy_m")
 _OURS = ("time_s", *DEGREES, *METRES, *_OPTIONAL)
 _SYNONYMS = {
     "time_s": (
-        "time timestamp timestamps timems datetime date utc timeutc epoch unixtime ts gpstime "
-        "timesteptime timestampms"
+        "times time timestamp timestamps timems datetime date utc timeutc epoch unixtime ts "
+        "gpstime timesteptime timestampms networktime measuredat recordedat localtime systemtime "
+        "devicetime logtime"
     ),
     "user": (
-        "userid uid imei imsi msisdn subscriber subscriberid device deviceid phone phoneid "
+        "user userid uid imei imsi msisdn subscriber subscriberid device deviceid phone phoneid "
         "person personid driver"
         " driverid ue ueid node nodeid vehicle vehicleid taxi trackid name id"
     ),
-    "lat": "latitude latdeg gpslat",
-    "lon": "lng long longitude londeg gpslon gpslong",
-    "x_m": "x east easting utmx vehiclex personx",
-    "y_m": "y north northing utmy vehicley persony",
+    "lat": "lat latitude latdeg gpslat gpslatitude",
+    "lon": "lon lng long longitude londeg gpslon gpslong gpslng gpslongitude",
+    "x_m": "xm x east easting utmx vehiclex personx",
+    "y_m": "ym y north northing utmy vehicley persony",
     "rsrp_dbm": (
-        "rsrp ltersrp ssrsrp nrrsrp signalstrength rsrpmeandbm rsrpmean meanrsrp meanrsrpdbm "
-        "rsrpavg avgrsrp rsrpmediandbm rsrpmedian medianrsrp medianrsrpdbm rsrpp50 level"
+        "rsrpdbm rsrp | ltersrp ltersrpdbm ssrsrp ssrsrpdbm ssbrsrp nrrsrp nrrsrpdbm nrssrsrp "
+        "nrssbrsrp | rsrpmeandbm rsrpmean meanrsrp meanrsrpdbm rsrpavg avgrsrp | rsrpmediandbm "
+        "rsrpmedian medianrsrp medianrsrpdbm rsrpp50 | signal signaldbm signalstrength "
+        "signalstrengthdbm | dbm | level leveldbm signallevel"
     ),
-    "accuracy_m": "accuracy horizontalaccuracy gpsaccuracy haccuracy hacc",
+    "accuracy_m": "accuracym accuracy horizontalaccuracy gpsaccuracy haccuracy hacc",
 }
+"""our name -> headers that mean it, without separators, the best first, in ranks between strokes
+
+Sources: the data set 5Gdataset of UCC (G-NetTrack Pro), docs.cellmapper.net (CellMapper CSV),
+wiki.opencellid.org and Mozilla's ichnaea (measurements).
+"""
+_CLOCK = re.compile(r"\s*\d\d:\d\d[:.,\d]*\s*")
+_WITHOUT_ZONE = re.compile(r"\s*\d+([-/.])\d+\1\d+[ ,_T]+\d\d[:.]\d\d[:.,\d]*\s*")
 _CELL_WORDS = {
     "global": "ncgi ecgi cgi",
     "mcc": "mcc",
@@ -67,7 +85,9 @@ _CELLS = (
 """what names a cell together, the best first"""
 # identities of 16 bits hold in one area; longer ones have their base station in them
 _AREA_IDS = 65_535
-_RADIO = re.compile(r"(network|radio|access|net)?[ _]?(tech\w*|type|mode)|rat|radio|system", re.I)
+_RADIO = re.compile(
+    r"(network|radio|access|net)?[ _]?(tech\w*|type|mode)|rat|radio|system|act", re.I
+)
 _NO_RSRP = re.compile(
     r"(?!.*\b(4g|5g|lte|nr|e-?utra))(.*[\W_])?"
     "(2g|3g|gsm|geran|e?gprs|edge|umts|utra|wcdma|hs[ud]?pa|td.?scdma|cdma|1x|evdo|ehrpd)",
@@ -111,7 +131,7 @@ class CsvTable(TraceFormat):
         finer = ""
         for sheet in read_sheets(fixes.path, names):
             if not fixes.header_of:
-                self._match_columns(sheet.header, fixes)
+                self._match_columns(sheet, fixes)
                 finer = _find_cell_columns(sheet.header) if "cell" in fixes.header_of else ""
             columns = {
                 ours: sheet.get_signed_texts(header, BOUNDS.get(ours, (0, 0))[1])
@@ -119,6 +139,14 @@ class CsvTable(TraceFormat):
             }
             if "cell" in columns:
                 columns["cell"] = _read_identities(sheet, fixes.header_of["cell"])
+            is_guessed = fixes.guesses and not fixes.zone and columns.keys() >= {"time_s", *DEGREES}
+            if is_guessed and _WITHOUT_ZONE.fullmatch(columns["time_s"][0]):
+                place_deg = [
+                    np.nanmedian(sheet.parse_numbers(fixes.header_of[name], *BOUNDS[name], False))
+                    for name in DEGREES
+                ]
+                zone = fixes.facts["guessed zone"] = find_nearest_zone(*place_deg)
+                fixes.zone = find_zone(zone)
             fixes.facts.setdefault("ignored", ", ".join(sheet.unread) or "none")
             n_rows = len(sheet.line)
             columns = {"user": ["all"] * n_rows, "time_s": ["0"] * n_rows} | columns
@@ -138,13 +166,14 @@ class CsvTable(TraceFormat):
         ]:
             fixes.notices.append(notice("trace-signs", columns=join_texts(signed)))
 
-    def _match_columns(self, header: Sequence[str], fixes: FixBuilder) -> None:
+    def _match_columns(self, sheet: Sheet, fixes: FixBuilder) -> None:
         """Find the columns: of latitude and longitude and metres the former, unless `crs` asks for
         metres.
         """
         path = fixes.path
+        header = sheet.header
         header_of = match_columns(path, header, self.columns, _OURS)
-        likely = _guess_columns(header, header_of)
+        likely = _guess_columns(sheet, header_of)
         if self.survey:
             if timed := (header_of | likely).get("time_s"):
                 raise BadInput(
@@ -154,6 +183,10 @@ class CsvTable(TraceFormat):
             if mean := likely.pop("rsrp_dbm", ""):
                 header_of["rsrp_dbm"] = mean
                 fixes.notices.append(notice("trace-rsrp-column", header=mean))
+        if fixes.guesses:
+            self.columns.update(likely)
+            header_of |= match_columns(path, header, self.columns, _OURS)
+            likely = {}
         in_degrees, in_metres = (
             [sum(ours in names for ours in pair) for names in (header_of, likely)]
             for pair in _PAIRS
@@ -193,19 +226,27 @@ def _simplify_headers(header: Sequence[str]) -> dict[str, str]:
     return {"".join(c for c in name.lower() if c.isalnum()): name for name in reversed(header)}
 
 
-def _guess_columns(header: Sequence[str], header_of: Headers) -> dict[str, str]:
-    """For each of our names that the file lacks, the unused header that most probably means it."""
+def _guess_columns(sheet: Sheet, header_of: Headers) -> dict[str, str]:
+    """For each of our names that the file lacks, the unused header that most probably means it, or
+    A or B where two may be levels; none of a column that holds nothing.
+    """
+    columns = zip(sheet.header, sheet.columns, strict=True)
+    text_of = {name: text for name, text in columns if any(map(normalise_id, text))}
     free = {
         key: name
-        for key, name in _simplify_headers(header).items()
+        for key, name in _simplify_headers([*text_of]).items()
         if name not in header_of.values()
     }
     likely: dict[str, str] = {}
     for ours in [ours for ours in _SYNONYMS if ours not in header_of]:
-        same = [name for name in (ours.replace("_", ""), *_SYNONYMS[ours].split()) if name in free]
-        if same:
-            likely[ours] = free.pop(same[0])
-    if "cell" not in header_of and (cell := _find_cell_columns(header)):
+        for rank in _SYNONYMS[ours].split("|"):
+            same = [free[word] for word in rank.split() if word in free]
+            if same:
+                likely.setdefault(ours, " or ".join(same[: 1 + (ours == "rsrp_dbm")]))
+    clock = likely.get("time_s", "")
+    if "date" in free and clock and _CLOCK.fullmatch(text_of[clock][0]):
+        likely["time_s"] = f"{free['date']}+{clock}"
+    if "cell" not in header_of and (cell := _find_cell_columns([*text_of])):
         likely["cell"] = cell
     if likely.get("user", "").lower().startswith("node") and (
         "cell" in likely or "cell" in header_of

@@ -394,6 +394,8 @@ def inspect_from_options(args: argparse.Namespace) -> None:
             f"`netsim run` plays it"
         )
     reading = {
-        k: v for k in ("format", "crs", "timezone", "survey", "columns") if (v := getattr(args, k))
+        k: v
+        for k in ("format", "crs", "timezone", "survey", "columns", "dates")
+        if (v := getattr(args, k))
     }
     say(inspect_trace(args.trace, **reading))

@@ -44,6 +44,7 @@ PUBLISHED = "replays/published"
 LONGEST_HOURLY_S = 21_600.0
 """longest round that has a time of day"""
 MAX_TARGETS = 100  # that a replay attacks by default
+_BY_BLOCK = {"guard": 0.3, "memory": "all"}
 _TARGETS = "learning.threat.n_targets"
 _LEVELS = {"public_rsrp_mean_dbm", "public_rsrp_std_db"}
 _PLACES = 40  # on a side of the area
@@ -53,7 +54,18 @@ _MIN_TICKS = 200  # of such a trace
 _SITES = 33  # of a default layout
 _FIELD_VALUES = 5e7  # of the shadowing of all sites
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_READING = ("cell", "users", "timezone", "format", "crs", "since", "until", "survey", "columns")
+_READING = (
+    "cell",
+    "users",
+    "timezone",
+    "format",
+    "crs",
+    "since",
+    "until",
+    "survey",
+    "columns",
+    "dates",
+)
 """options that are keys of the replay"""
 _NAMED = (
     "users",
@@ -123,16 +135,15 @@ def replay_from_options(args: argparse.Namespace) -> None:
 
 def list_defence_labels(study: Study) -> list[str]:
     """Return labels of the variants that are compared: nothing hidden, and the defenses for one
-    user or for several.
+    user or for several; none that moves positions where blocks are held out by true ones.
     """
     if study.vary is None or not study.vary.variants:
         raise BadInput("--defend: the scenario has no `vary.variants:`; give some, or leave it out")
-    alone = len(_load_trace(study).users) == 1
-    sums = {
-        v.label: any(key.startswith("learning.threat") for key in v.set)
-        for v in study.vary.variants
-    }
-    return [label for label, of_several in sums.items() if not (alone and of_several)]
+    idle = ["learning.threat"] * (len(_load_trace(study).users) == 1)
+    if "block" in getattr(study.learned.data, "held_out_by", ()):
+        idle.append("geo-indistinguishable")
+        say("not played: positions off, for true places decide on held-out blocks", errors=True)
+    return [v.label for v in study.vary.variants if not any(word in str(v.set) for word in idle)]
 
 
 def _play_both_ways(args: argparse.Namespace, scenario: Scenario, out: Path) -> None:
@@ -267,15 +278,22 @@ def override_max_targets(scenario: Scenario) -> Fields:
 
 
 def override_hold_out(study: Study) -> Fields:
-    """Return as an override that single rows are held out, where a trace has too few days to hold
-    out one of 1 / share.
+    """Return as overrides that blocks of ground with a margin are held out and all rows so far are
+    learnt from, where a trace has too few days to hold out one of 1 / share.
+
+    A single row would be scored beside those of the same drive, metres away.
     """
     data = study.learned.data
     if not isinstance(data, Measured) or data.hold_out_by != "day":
         return {}
     n_days = len(np.unique(_load_trace(study).time_s // DAY_S))
-    few = n_days * data.hold_out < 1
-    return {"learning.data.hold_out_by": "sample"} if few else {}
+    if n_days * data.hold_out >= 1:
+        return {}
+    return {"learning.data.hold_out_by": "block"} | {
+        f"learning.data.{key}": value
+        for key, value in _BY_BLOCK.items()
+        if key not in data.model_fields_set
+    }
 
 
 def override_public_rsrp(study: Study) -> Fields:

@@ -144,6 +144,7 @@ def build_replay_chapter(run: Run) -> Chapter:
         for name, values in columns.items():  # times of a year need more digits than places
             digits = np.float64 if name.endswith("_s") else np.float32
             arrays[f"{table}.{name}"] = values.astype(digits)
+    arrays["drive.rows"] = run.ground.get("drive", no_places()).ravel()
     clock = run.manifest.clock
     meta = {
         "area_m": area_m,

@@ -445,6 +445,7 @@ _GROUND = {
     "scenery_m": 2,
     "scenery_ptr": 1,
     "scenery_kind": 1,
+    "drive": 2,
 }
 """what map.npz holds, with dimensions; the first six always"""
 

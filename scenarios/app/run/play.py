@@ -391,7 +391,8 @@ def write_map(folder: Path, world: World, city: City) -> None:
     place_m (m, 2), and for each place and base station distance_m, rsrp_dbm, los (m, n_bs).
 
     Where there are some: street_m (v, 2), street_ptr (s + 1,), street_class (s,);
-    door_m (k, 2); scenery_m (v, 2), scenery_ptr (a + 1,), scenery_kind (a,), index into SCENERY.
+    door_m (k, 2); scenery_m (v, 2), scenery_ptr (a + 1,), scenery_kind (a,), index into SCENERY;
+    of a trace with RSRP drive (d, 3), place and level of evenly spaced rows.
     """
     rng = world.ground.streams.derive_rng("report.map")
     place = world.buildings.draw_outdoor_m(world.area, rng, "place", np.arange(MAP_PLACES))
@@ -430,6 +431,10 @@ def write_map(folder: Path, world: World, city: City) -> None:
         ring_sizes = [len(ring) for _, ring in scenery]
         arrays["scenery_ptr"] = np.cumsum([0, *ring_sizes])
         arrays["scenery_kind"] = np.array([SCENERY.index(kind) for kind, _ in scenery])
+    trace = world.trace
+    if trace is not None and trace.rsrp_dbm is not None:
+        step = 1 + len(trace.user) // 4000
+        arrays["drive"] = np.column_stack([trace.position_m, trace.rsrp_dbm])[::step]
     write_arrays(folder / MAP, arrays)
 
 

@@ -307,6 +307,7 @@
 
     startChoices();
     if (!model.rounds && model.has("coverage_rsrp_dbm")) setCoverage(byId("coverage").value = "rsrp_dbm"); // a radio study
+    if (model.has("drive") && model.has("coverage_learnt_dbm")) setCoverage(byId("coverage").value = "learnt_dbm");
     setAttack(state.attack);
     replayPointer.listen(stage, view, click, hover);
     replayPointer.listenKeys(stage, keys);

@@ -5,6 +5,7 @@ const replayData = (() => {
   const PLAIN = 2;  // quantity of the estimates of an attack that a tracker wraps
   const BEYOND = 1.5;  // of the longer side: estimates farther from the middle are not drawn
   const MOST_SQUARES = 400;  // of coverage along the longer side
+  const SUPPORT_M = 100;  // from a measurement of a drive: farther away its learned map is not drawn
   const two = (n) => String(n).padStart(2, "0");
 
   /** Index of the last of the sorted values[a..b) that is at most v; a - 1 for none. */
@@ -130,8 +131,29 @@ const replayData = (() => {
 
   const placed = (x, y) => (Number.isFinite(x + y) ? { x, y } : null);
 
+  /** East, north and RSRP of some measurements of a drive. */
+  const driveOf = ({ drive: { rows } }) =>
+    Array.from({ length: Math.floor(rows.length / 3) }, (_, k) => [...rows.slice(3 * k, 3 * k + 3)]);
+
+  /** Which squares of a grid lie near a measurement of a drive; null without one. */
+  function supportOf(drive, west, south, side, nx, ny) {
+    if (!drive.length) return null;
+    const near = new Uint8Array(nx * ny), seen = new Set(), reach = Math.ceil(SUPPORT_M / side);
+    drive.forEach(([x, y]) => {
+      const i = Math.floor((x - west) / side), j = Math.floor((y - south) / side);
+      if (seen.has(j * nx + i)) return;
+      seen.add(j * nx + i);
+      for (let row = Math.max(j - reach, 0); row <= Math.min(j + reach, ny - 1); row += 1) {
+        for (let column = Math.max(i - reach, 0); column <= Math.min(i + reach, nx - 1); column += 1) {
+          if (side * Math.hypot(row - j, column - i) <= SUPPORT_M) near[row * nx + column] = 1;
+        }
+      }
+    });
+    return near;
+  }
+
   /** Coverage on a grid from south to north; a square without a value takes that of a neighbour, if there is one. */
-  function coverageOf({ coverage, tracks }, [west, south, east, north], stations) {
+  function coverageOf({ coverage, tracks }, drive, [west, south, east, north], stations) {
     const rows = indices(coverage.x_m.length, (i) => Number.isFinite(coverage.x_m[i] + coverage.y_m[i]));
     if (rows.length < 2) return null;
     const least = (values) => {
@@ -153,6 +175,7 @@ const replayData = (() => {
       }
     }
     const has = (name) => rows.some((i) => Number.isFinite(coverage[name][i]));
+    const support = supportOf(drive, west, south, side, nx, ny);
     const sight = rows.reduce((sum, i) => sum + coverage.los[i], 0), indoors = tracks.indoor.some((v) => v === 1);
     return {
       west_m: west, south_m: south, side_m: side, columns: nx, rows: ny, indoors,
@@ -163,7 +186,7 @@ const replayData = (() => {
         coverage_error_db: has("learnt_dbm") && has("rsrp_dbm") && !indoors,
         indoor_map: has("learnt_dbm") && has("rsrp_dbm") && indoors,
       },
-      value: (layer, k) => (at[k] < 0 ? NaN : coverage[layer][at[k]]),
+      value: (layer, k) => (at[k] < 0 || (layer === "learnt_dbm" && support?.[k] === 0) ? NaN : coverage[layer][at[k]]),
     };
   }
 
@@ -171,7 +194,8 @@ const replayData = (() => {
   function modelOf({ meta, arrays }) {
     const tables = tablesOf({ arrays }), n = meta.ues.length, rounds = roundsOf(tables);
     const { tracks, ues, leakage, handovers } = tables, [west, south, east, north] = meta.area_m;
-    const end_s = Math.max(meta.duration_s, rounds.told_s.at(-1) ?? 0), grid = coverageOf(tables, meta.area_m, meta.stations);
+    const end_s = Math.max(meta.duration_s, rounds.told_s.at(-1) ?? 0), drive = driveOf(tables);
+    const grid = coverageOf(tables, drive, meta.area_m, meta.stations);
     const links = linksOf(tables, meta.duration_s), link_ptr = pointers(links.link_ue, n);
     const beliefs = beliefsOf(tables, n, meta.attacks, rounds);
     const track_ptr = pointers(tracks.ue, n);
@@ -195,7 +219,7 @@ const replayData = (() => {
       attacks: meta.attacks.length > 0, stations: meta.stations.length > 0, track_time: tracks.ue.length > 0,
       track_cell: tracks.cell.some((cell) => cell >= 0), link_begin: links.link_begin.length > 0,
       home_x: anywhere(ues, "home_x_m"), work_x: anywhere(ues, "work_x_m"), densest_x: anywhere(ues, "densest_x_m"),
-      belief_round: beliefs.belief_round.length > 0,
+      belief_round: beliefs.belief_round.length > 0, drive: drive.length > 0,
       named_round: anywhere(leakage, "named_x_m") || anywhere(leakage, "second_x_m"), estimate_round: guessed.length > 0,
       ...Object.fromEntries(["footprint", "street", "scenery"].map((name) => [name, tables[name].shape.length > 0])),
       ...grid?.has,
@@ -316,7 +340,7 @@ const replayData = (() => {
       return best;
     }
     return {
-      meta: { ...meta, end_s, coverage: grid, belief: { rasters: beliefs.rasters } }, tables, has, n, rounds: rounds.number.length,
+      meta: { ...meta, end_s, coverage: grid, belief: { rasters: beliefs.rasters } }, tables, drive, has, n, rounds: rounds.number.length,
       number: rounds.number, told_s: rounds.told_s, last, place, corners, landmark, named, estimates, links: sent,
       sent: links, beliefs, roundAt, square, level, stamp, date, tick, curves, curveOf, bestAttack,
       handovers: taken(handovers.time_s, handed), handover_ue: taken(handovers.ue, handed),

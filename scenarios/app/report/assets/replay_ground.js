@@ -130,6 +130,21 @@ const replayGround = (() => {
       context.restore();
     }
 
+    /** Measurements of a drive in the colours of the learned map. */
+    function drive(context, view, colour) {
+      const scale = scaleOf(model, "learnt_dbm");
+      const size = Math.min(Math.max(2.2 * Math.sqrt(view.zoom), 2.2), 5);
+      for (const grow of [0.8, 0]) {
+        for (const [x, y, level_dbm] of model.drive) {
+          const share = (level_dbm - scale.low) / (scale.high - scale.low);
+          context.fillStyle = grow ? colour.halo : `rgb(${mixed(scale.stops, share).join(" ")})`;
+          context.beginPath();
+          context.arc(view.x(x), view.y(y), size + grow, 0, 2 * Math.PI);
+          context.fill();
+        }
+      }
+    }
+
     function stations(context, view, colour) {
       const reach = Math.min(Math.max(0.024 * Math.max(east - west, north - south) * view.scale, 14), 44);
       for (const site of sites.values()) {
@@ -222,6 +237,7 @@ const replayGround = (() => {
           context.stroke(path);
         }));
       }
+      if (layers.drive && model.has("coverage_learnt_dbm")) drive(context, view, colour);
       context.strokeStyle = colour.frame;
       context.lineWidth = 1;
       context.strokeRect(view.x(west), view.y(north), (east - west) * view.scale, (north - south) * view.scale);
@@ -231,5 +247,5 @@ const replayGround = (() => {
     return { paint, sites, ruler };
   }
 
-  return { painter, colours, scaleOf, mixed, PLASMA };
+  return { painter, colours, scaleOf, mixed, PLASMA, VIRIDIS };
 })();

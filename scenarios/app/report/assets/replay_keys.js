@@ -25,6 +25,14 @@ const replayKeys = (() => {
       });
       c.setLineDash([]);
     },
+    drive(c, theme) {
+      [0.15, 0.5, 0.85].forEach((share, k) => {
+        c.beginPath();
+        c.arc(5 + 6 * k, 11 - 2 * k, 2.6, 0, 2 * Math.PI);
+        c.fillStyle = `rgb(${replayGround.mixed(replayGround.VIRIDIS, share).join(" ")})`;
+        c.fill();
+      });
+    },
     home(c, theme, colour) { marks(c, theme, colour, "home"); },
     work(c, theme, colour) { marks(c, theme, colour, "work"); },
     densest(c, theme, colour) { marks(c, theme, colour, "densest"); },
