@@ -51,8 +51,8 @@ _SYNONYMS = {
 }
 """our name -> headers that mean it, without separators, the best first, in ranks between strokes
 
-Sources: the data set 5Gdataset of UCC (G-NetTrack Pro), docs.cellmapper.net (CellMapper CSV),
-wiki.opencellid.org and Mozilla's ichnaea (measurements).
+Sources: the data set 5Gdataset of UCC (G-NetTrack Pro), docs.cellmapper.net (CellMapper CSV);
+others as such apps are known to write them.
 """
 _CLOCK = re.compile(r"\s*\d\d:\d\d[:.,\d]*\s*")
 _WITHOUT_ZONE = re.compile(r"\s*\d+([-/.])\d+\1\d+[ ,_T]+\d\d[:.]\d\d[:.,\d]*\s*")
