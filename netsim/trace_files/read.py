@@ -52,6 +52,7 @@ from netsim.traces.table import (
     GLOBE,
     Box,
     FixBuilder,
+    Label,
     Plane,
     TraceTable,
     check_crs,
@@ -173,6 +174,13 @@ def read_trace_table(
 ) -> TraceTable:
     """The checked fixes of a file or folder; settings : of a `TraceFile`."""
     return make_trace_file(path, columns, **settings).read_fixes()
+
+
+def read_labels(path: str | Path, **settings: object) -> list[Label]:
+    """Homes and workplaces that the phone itself named in its log, of users as `read_trace_table`
+    calls them, the most certain of each user first; settings : of a `TraceFile`.
+    """
+    return list(read_trace_table(path, **settings).labels)
 
 
 def list_trace_files(path: str) -> list[str]:

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 
@@ -216,6 +217,16 @@ class TrackPoints(Columns):
         return self.time_s.tobytes(), self.lat_deg.tobytes(), self.lon_deg.tobytes()
 
 
+@dataclass(frozen=True)
+class Label:
+    """A place of a user that the phone itself calls home or work, in degrees."""
+
+    user: str
+    what: Literal["home", "work"]
+    lat: float
+    lon: float
+
+
 @frozen
 class TraceTable:
     """The fixes of a file or folder.
@@ -223,7 +234,7 @@ class TraceTable:
     path, format : as it was named, and what it was read as. users, cells : names, in order of first
     appearance. left_out : reason -> rows that are not here. facts : what a format says of the file,
     by a word, for `netsim inspect`; notices : how it was read, and doubts about columns that are
-    probably wrong.
+    probably wrong. labels : homes and workplaces that the file names.
     """
 
     path: str
@@ -235,6 +246,7 @@ class TraceTable:
     left_out: dict[str, int]
     facts: dict[str, str]
     notices: tuple[Notice, ...]
+    labels: tuple[Label, ...] = ()
 
     def __len__(self) -> int:
         return len(self.fixes.time_s)
