@@ -148,7 +148,8 @@ class TraceFile(Part):
             format.read(fixes)
         except BadInput:
             raise
-        except (ValueError, LookupError) as error:  # of a library that reads the file
+        except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
+            # of a library that reads the file
             problem = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
             raise BadInput(
                 f"{path}: is no {kind} file ({problem}); correct it, or name its format"
@@ -342,7 +343,7 @@ class TraceSetting(TraceFile):
         table, plane = self._place_rows(table, border)
         fixes = table.fixes
         begins_s = fixes.time_s.min() if border is None else self._parse_edge_s("since")
-        timezone = "UTC" if table.relative else self.timezone
+        timezone = table.choose_zone(self.timezone)
         local = LocalTime.from_zone(timezone, plane.lon_deg, begins_s)
         zone = [notice("trace-relative")] if table.relative else local.notices
         moves = Moves(fixes.user, fixes.time_s - local.midnight_s, plane.xy_m)

@@ -262,6 +262,12 @@ class TraceTable:
         """
         return self.fixes.time_s.max() < RELATIVE_BELOW_S
 
+    def choose_zone(self, name: str) -> str:
+        """The name of the zone of local time, where a user asks for a name or for `auto`."""
+        if self.relative:
+            return "UTC"
+        return self.facts.get("zone", AUTO) if name == AUTO else name
+
     def keep_rows(self, is_kept: BoolArray, reason: str) -> TraceTable:
         """The table with those rows (n,); the others are counted under the reason."""
         n = (~is_kept).sum()
@@ -278,8 +284,11 @@ class FixBuilder:
     """Checks the columns of a file, piece by piece, and makes a table of them.
 
     zone : of times of day without one. header_of : our name -> header in the file. facts, notices,
-    left_out : see `TraceTable`; a format fills in what it knows.
+    left_out : see `TraceTable`; a format fills in what it knows. labels : by home or work.
+    is_sorted : time that runs backwards is refused, not sorted.
     """
+
+    is_sorted = True
 
     def __init__(self, path: str, crs: str, zone: tzinfo | None) -> None:
         self.path = path
@@ -289,6 +298,7 @@ class FixBuilder:
         self.facts: dict[str, str] = {}
         self.notices: list[Notice] = []
         self.left_out: Counter[str] = Counter()
+        self.labels: dict[str, Label] = {}
         self._names = {"user": NameCodes(), "cell": NameCodes(normalise_id)}
         self._users: dict[tuple[str, str], int] = {}
         self._times: Times | None = None
@@ -399,6 +409,7 @@ class FixBuilder:
             left_out=dict(self.left_out),
             facts=self.facts,
             notices=tuple(self.notices),
+            labels=tuple(self.labels.values()),
         )
         return _keep_usable(table)
 
@@ -474,6 +485,9 @@ class FixBuilder:
         """
         track = columns.get("track", columns["user"])
         time_s = columns["time_s"]
+        if not self.is_sorted:
+            order = np.lexsort((time_s, columns["user"]))
+            return {ours: column[order] for ours, column in columns.items()}
         back = find_backwards(track, time_s)
         if back is None:
             return columns
