@@ -290,9 +290,7 @@ class TraceSetting(TraceFile):
 
     @property
     def box(self) -> Box | None:
-        if self.area_deg is None:
-            return self.area_m
-        return self.area_deg
+        return self.area_m if self.area_deg is None else self.area_deg
 
     def read(self, round_s: float, without: Texts = ()) -> Trace:
         """The trace for rounds of round_s, which users "auto" depends on. Raises `BadInput` with
@@ -423,13 +421,10 @@ class TraceSetting(TraceFile):
             return names, np.arange(n), [notice("trace-users", how="every row is a user")]
         if users == "segments":
             count = self.segments or 1
-            user = np.empty(n, dtype=np.int64)
-            segment = np.arange(n) * count // n
-            user[np.argsort(moves.time_s, kind="stable")] = segment
-            n_rows = np.bincount(user, minlength=count)
+            user = np.argsort(np.argsort(moves.time_s, kind="stable")) * count // n
             text = (
-                f"all rows in order of time, cut into {count} segments of {n_rows.min()} to "
-                f"{n_rows.max()} rows"
+                f"all rows in order of time, cut into {count} segments of {n // count} to "
+                f"{-(-n // count)} rows"
             )
             names = tuple(f"segment{k}" for k in range(1, count + 1))
             return names, user, [notice("trace-users", how=text)]
@@ -437,11 +432,10 @@ class TraceSetting(TraceFile):
             chain = chain_drives(user_of_row, moves.time_s, moves.xy_m, CHAIN_M)
             labels = ("background", *(f"chain{k}" for k in range(1, int(chain.max()) + 1)))
             n_alone = (chain[np.unique(user_of_row)] == 0).sum()
-            chains = (
+            text = (
                 f"{len(labels) - 1} chains of drives, each beginning within a mile of where "
-                f"the last ended"
+                f"the last ended; {n_alone} other drives are one background user"
             )
-            text = f"{chains}; {n_alone} other drives are one background user"
             return *keep_occurring(labels, chain[user_of_row]), [notice("trace-users", how=text)]
         days, user = np.unique(clock.wall_s(moves.time_s) // DAY_S, return_inverse=True)
         dates = tuple(str(clock.first_day + timedelta(days=int(day))) for day in days)
@@ -451,9 +445,7 @@ class TraceSetting(TraceFile):
         """The epoch time of `since` or `until`; infinite where it is not set."""
         edge = getattr(self, name)
         if edge is None:
-            if name == "since":
-                return -np.inf
-            return np.inf
+            return -np.inf if name == "since" else np.inf
         try:
             return parse_epoch_s(str(edge), self.zone)
         except ValueError as error:
@@ -571,11 +563,8 @@ def find_repeated(table: TraceTable) -> BoolArray:
         if key is not None
     ]
     order = np.lexsort(columns)
-    same = np.ones(max(len(table) - 1, 0), dtype=np.bool_)
-    for column in columns:
-        same &= column[order][1:] == column[order][:-1]
     out = np.zeros(len(table), dtype=np.bool_)
-    out[order[1:]] = same
+    out[order[1:]] = np.all([np.diff(column[order]) == 0 for column in columns], axis=0)
     return out
 
 

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 
@@ -219,10 +218,10 @@ class TrackPoints(Columns):
 
 @dataclass(frozen=True)
 class Label:
-    """A place of a user that the phone itself calls home or work, in degrees."""
+    """A place of a user that the phone itself calls `what`, home or work, in degrees."""
 
     user: str
-    what: Literal["home", "work"]
+    what: str
     lat: float
     lon: float
 

@@ -166,13 +166,13 @@ def _add_tracks(
             fixes.add_track(
                 track.file, fixes.number_user(user or name, squeeze_blanks(longer)), track.points
             )
-    if apart:
-        are = "overlap in time and are several users"
-    else:
-        are = "do not overlap in time and are one user"
-    if len(tracks) > 1:
-        return [f"{len(tracks)} {kind} of {quote_text(Path(owner).name, quote=False)} {are}"]
-    return []
+    are = (
+        "overlap in time and are several users"
+        if apart
+        else "do not overlap in time and are one user"
+    )
+    decision = f"{len(tracks)} {kind} of {quote_text(Path(owner).name, quote=False)} {are}"
+    return [decision] * (len(tracks) > 1)
 
 
 def _has_overlap(tracks: Sequence[GpxTrack]) -> bool:

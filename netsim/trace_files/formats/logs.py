@@ -18,48 +18,70 @@ from netsim.traces.source import Attributes, Source, XmlFile, find_files, strip_
 from netsim.traces.table import FixBuilder, Label
 from netsim.traces.values import Texts, to_number
 
-Items = Iterator[tuple[int, Any]]
-"""lines, and what ends there"""
-_COLUMNS = ("user", "time_s", "lat", "lon")
 _ROWS = 20_000
-_NUMBER = r"(-?[\d.]+(?:e[+-]?\d+)?)"
-_PLACE = re.compile(rf"{_NUMBER}[°']*, ?'?{_NUMBER}")
+_MOST_CHARACTERS = 2**24  # of an item
+_NEXT = re.compile(r'(?:\s*,|(?:[^\["]++|"(?:[^"\\]++|\\.)*+"|\[\s*\])*+\[)\s*')
+_NEXT_LINE = re.compile(r"\s*[^\t\n]*\t[^\t\n]*\t")
+_END = re.compile(r"\s*[,\]]|\s*\n")
+_decode = json.JSONDecoder().raw_decode
 
 
 class Log(TraceFormat):
     """A log, or a folder of files that belong together, whose fixes stand in any order of time.
 
-    A user is called as an item says, or as the path.
-
     Class attributes
     ----------------
-    users : paths of the user in an item. rules : rows of the path of times, or of labels (home,
-    work), and of their places, in a text or a list, or of latitude and longitude.
+    rules : paths in an item, in parts that end with a semicolon: of its user, who is else called as
+    the file or folder that was named; and in each other part of times, or of labels (home, work),
+    and of their places, in a text or a list, or of latitude and longitude.
     """
 
-    users: ClassVar[Texts] = ()
-    rules: ClassVar[str] = ""
+    rules: ClassVar[str]
 
-    def read_items(self, path: str) -> Items:
-        """The items of a file. Raises ValueError, or `BadInput` with one line."""
-        return read_json(Source(path, "JSON"))
+    def read_items(self, file: str) -> Iterator[tuple[int, Any]]:
+        """Each item of the outer lists of a JSON file, or what ends its lines behind two columns
+        and tabs, and the line where it ends. Raises ValueError, or `BadInput`.
+        """
+        source = Source(file, "JSON")
+        is_json = source.read_head().lstrip()[:1] in ("[", "{")
+        text = ""
+        line = 1
+        for piece in chain(codecs.iterdecode(source.read_chunks(), "utf-8-sig"), "\n"):
+            text += piece
+            at = 0
+            while match := (_NEXT if is_json else _NEXT_LINE).match(text, at):
+                try:
+                    item, end = _decode(text, match.end())
+                except json.JSONDecodeError:
+                    break
+                if not _END.match(text, end):  # the next piece may go on with it
+                    break
+                line += text.count("\n", at, end)
+                at = end
+                yield line, item
+            text = text[at:]
+            if len(text) > _MOST_CHARACTERS:
+                break
+        if text.strip()[:1] != "]" * is_json:
+            raise ValueError(f"line {line}: no JSON, cut short, or an item of more than 16 MiB")
 
     def read(self, fixes: FixBuilder) -> None:
         fixes.is_sorted = False
         for file in find_files(fixes.path, self.folder):
             found = self._find_fixes(file, fixes)
             while piece := list(islice(found, _ROWS)):
-                line, *columns = map(list, zip(*piece, strict=True))
-                if offset := re.search(r"[+-](?!00:00)\d\d:\d\d$", columns[1][0]):
+                line, user, time, lat, lon = map(list, zip(*piece, strict=True))
+                if offset := re.search(r"[+-](?!00:00)\d\d:\d\d$", time[0]):
                     fixes.facts.setdefault("zone", f"UTC{offset[0]}")
-                fixes.add_rows(file, line, dict(zip(_COLUMNS, columns, strict=True)))
+                columns = {"user": user, "time_s": time, "lat": lat, "lon": lon}
+                fixes.add_rows(file, line, columns)
 
     def _find_fixes(self, file: str, fixes: FixBuilder) -> Iterator[tuple[Any, ...]]:
         """Line, user, time, latitude and longitude of each fix. Counts what is left out; of places
         that are called home or work the last ones count.
         """
         owner = strip_endings(fixes.path)
-        rules = [row.split() for row in self.rules.strip().splitlines()]
+        users, *rules = map(str.split, self.rules.split(";"))
         for line, item in self.read_items(file):
             places = [
                 (str(time), *_parse_place(place))
@@ -68,17 +90,16 @@ class Log(TraceFormat):
                 if None not in (time, place[0])
             ]
             fixes.left_out["no_fix"] += not places
-            name = next((name for path in self.users for name in _dig(item, path) if name), owner)
+            user, *_ = (*(name for path in users for name in _dig(item, path) if name), owner)
             # of a topic owntracks/user/device the last two
-            user = re.sub(r"^[^/]+/([^/]+/[^/]+).*", r"\1", str(name))
+            user = re.sub(r"^[^/]+/([^/]+/[^/]+).*", r"\1", str(user))
             for time, lat, lon in places:
-                word = re.sub(r"(?i)^(TYPE_|INFERRED.)", "", time).lower()
-                if not (time and lat):
-                    fixes.left_out["position_missing" if time else "time_missing"] += 1
-                elif word in ("home", "work"):
-                    fixes.labels[word] = Label(owner, word, float(lat), float(lon))  # type: ignore[arg-type]
-                elif not word[0].isalpha():  # else another label
+                label = re.search(r"(?i)^(?:\w+[ _])?(home|work)$|^[a-z]", time)
+                if label is None:
                     yield line, user, time, lat, lon
+                elif label[1] and lat:
+                    what = label[1].lower()
+                    fixes.labels[what] = Label(owner, what, float(lat), float(lon))
 
 
 def _dig(item: Any, path: str) -> list[Any]:
@@ -93,17 +114,15 @@ def _dig(item: Any, path: str) -> list[Any]:
             for inner in (value if isinstance(value, list) else [value])
             if isinstance(inner, dict)
         ]
-    while values and isinstance(values[0], list) and isinstance((values[0] or [0])[0], list | str):
+    while values and isinstance(values[0], list) and isinstance((values[0] or [""])[0], list | str):
         values = [*chain.from_iterable(values)]
     if path.endswith("E7"):
-        numbers = [to_number(str(value)) for value in values]
         # for years Google added 2^32 to negative ones
+        numbers = map(to_number, map(str, values))
         return [(number - 2**32 * (number > 2**31)) / 1e7 for number in numbers]
     if path.endswith("OffsetFromStartTime"):
         return [
-            datetime.fromisoformat(item["startTime"]) + timedelta(minutes=float(value))
-            if value
-            else None
+            value and datetime.fromisoformat(item["startTime"]) + timedelta(minutes=float(value))
             for value in values
         ]
     return values
@@ -113,44 +132,10 @@ def _parse_place(place: list[Any]) -> Texts:
     """Latitude and longitude of a text, a list with the longitude first, or two numbers; empty
     where there are none.
     """
-    pair = _PLACE.search(str(place))
+    number = r"(-?[\d.]+(?:e[+-]?\d+)?)"
+    pair = re.search(rf"{number}[°']*, ?'?{number}", str(place))
     lat_lon = pair.groups() if pair else ("", "")
     return lat_lon[::-1] if isinstance(place[0], list) else lat_lon
-
-
-_STRING = r'"(?:[^"\\]++|\\.)*+"'
-_NEXT = re.compile(rf'(?:\s*,|(?:[^\["]++|{_STRING}|\[\s*\])*+\[)\s*')
-_NEXT_LINE = re.compile(r"\s*[^\t\n]*\t[^\t\n]*\t")
-_END = re.compile(r"\s*[,\]]|\s*\n")
-_MOST_CHARACTERS = 2**24  # of an item
-_decode = json.JSONDecoder().raw_decode
-
-
-def read_json(source: Source) -> Items:
-    """Each item of the outer lists of a file, or what ends its lines behind two columns and tabs.
-    Raises ValueError.
-    """
-    is_json = source.read_head().lstrip()[:1] in ("[", "{")
-    text = ""
-    line = 1
-    for piece in chain(codecs.iterdecode(source.read_chunks(), "utf-8-sig"), "\n"):
-        text += piece
-        at = 0
-        while match := (_NEXT if is_json else _NEXT_LINE).match(text, at):
-            try:
-                item, end = _decode(text, match.end())
-            except json.JSONDecodeError:
-                break
-            if not _END.match(text, end):  # the next piece may go on with it
-                break
-            line += text.count("\n", at, end)
-            at = end
-            yield line, item
-        text = text[at:]
-        if len(text) > _MOST_CHARACTERS:
-            break
-    if text.strip()[:1] != "]" * is_json:
-        raise ValueError(f"line {line}: no JSON, cut short, or an item of more than 16 MiB")
 
 
 class GoogleTimeline(Log):
@@ -160,25 +145,38 @@ class GoogleTimeline(Log):
     """
 
     kind: Literal["google-timeline"] = "google-timeline"
-    content = r'\A\s*[\[{](?s:.*?)"(latitudeE7|semanticSegments|timeline\w+|rawSignals|topCandidate)"'
+    content = (
+        r'\A\s*[\[{](?s:.*?)"(latitudeE7|semanticSegments|timeline\w+|rawSignals|topCandidate)"'
+    )
     folder = "20??_*.json*"
     reference = "Google Takeout, Location History"
-    rules = """
-    timestamp latitudeE7 longitudeE7
-    timestampMs latitudeE7 longitudeE7
-    timelinePath.time timelinePath.point
-    timelinePath.durationMinutesOffsetFromStartTime timelinePath.point
-    placeVisit.duration.startTimestamp placeVisit.location.latitudeE7 placeVisit.location.longitudeE7
-    placeVisit.duration.startTimestampMs placeVisit.location.latitudeE7 placeVisit.location.longitudeE7
-    placeVisit.duration.endTimestamp placeVisit.location.latitudeE7 placeVisit.location.longitudeE7
-    placeVisit.duration.endTimestampMs placeVisit.location.latitudeE7 placeVisit.location.longitudeE7
-    placeVisit.simplifiedRawPath.points.timestamp placeVisit.simplifiedRawPath.points.latE7 placeVisit.simplifiedRawPath.points.lngE7
-    placeVisit.simplifiedRawPath.points.timestampMs placeVisit.simplifiedRawPath.points.latE7 placeVisit.simplifiedRawPath.points.lngE7
-    activitySegment.simplifiedRawPath.points.timestamp activitySegment.simplifiedRawPath.points.latE7 activitySegment.simplifiedRawPath.points.lngE7
-    activitySegment.simplifiedRawPath.points.timestampMs activitySegment.simplifiedRawPath.points.latE7 activitySegment.simplifiedRawPath.points.lngE7
-    placeVisit.location.semanticType placeVisit.location.latitudeE7 placeVisit.location.longitudeE7
-    visit.topCandidate.semanticType visit.topCandidate.placeLocation
-    label placeLocation
+    rules = """;
+    timestamp latitudeE7 longitudeE7;
+    timestampMs latitudeE7 longitudeE7;
+    timelinePath.time timelinePath.point;
+    timelinePath.durationMinutesOffsetFromStartTime timelinePath.point;
+    placeVisit.duration.startTimestamp
+        placeVisit.location.latitudeE7 placeVisit.location.longitudeE7;
+    placeVisit.duration.startTimestampMs
+        placeVisit.location.latitudeE7 placeVisit.location.longitudeE7;
+    placeVisit.duration.endTimestamp
+        placeVisit.location.latitudeE7 placeVisit.location.longitudeE7;
+    placeVisit.duration.endTimestampMs
+        placeVisit.location.latitudeE7 placeVisit.location.longitudeE7;
+    placeVisit.simplifiedRawPath.points.timestamp
+        placeVisit.simplifiedRawPath.points.latE7 placeVisit.simplifiedRawPath.points.lngE7;
+    placeVisit.simplifiedRawPath.points.timestampMs
+        placeVisit.simplifiedRawPath.points.latE7 placeVisit.simplifiedRawPath.points.lngE7;
+    activitySegment.simplifiedRawPath.points.timestamp
+        activitySegment.simplifiedRawPath.points.latE7
+        activitySegment.simplifiedRawPath.points.lngE7;
+    activitySegment.simplifiedRawPath.points.timestampMs
+        activitySegment.simplifiedRawPath.points.latE7
+        activitySegment.simplifiedRawPath.points.lngE7;
+    placeVisit.location.semanticType
+        placeVisit.location.latitudeE7 placeVisit.location.longitudeE7;
+    visit.topCandidate.semanticType visit.topCandidate.placeLocation;
+    label placeLocation;
     """
 
 
@@ -189,8 +187,9 @@ class OwnTracks(Log):
     content = r'\A(\S+\t|\s*[\[{])(?s:.*?)"_type"\s*:\s*"'
     folder = "*.rec*"
     reference = "owntracks.org, JSON"
-    users = ("topic", "tid")
-    rules = "tst lat lon"
+    rules = """topic tid;
+    tst lat lon;
+    """
 
 
 class GeoJson(Log):
@@ -200,46 +199,41 @@ class GeoJson(Log):
     content = r'\A\s*\{(?s:.*?)"type"\s*:\s*"Feature(Collection)?"'
     folder = "*.geojson*"
     reference = "RFC 7946"
-    users = ("properties.user", "properties.topic", "properties.device_id", "properties.tid")
-    rules = """
-    properties.time geometry.coordinates
-    properties.timestamp geometry.coordinates
-    properties.tst geometry.coordinates
-    properties.coordTimes geometry.coordinates
-    properties.coordinateProperties.times geometry.coordinates
+    rules = """properties.user properties.topic properties.device_id properties.tid;
+    properties.time geometry.coordinates;
+    properties.timestamp geometry.coordinates;
+    properties.tst geometry.coordinates;
+    properties.coordTimes geometry.coordinates;
+    properties.coordinateProperties.times geometry.coordinates;
     """
-
-
-_HOLDERS = frozenset(("Placemark", "Track", "Trackpoint"))
-_AROUND = _HOLDERS | {"Position", "Point", "TimeStamp", "TimeSpan"}
 
 
 class XmlLog(Log):
     """XML whose elements hold times and places."""
 
-    def read_items(self, path: str) -> Items:
-        xml = XmlFile(path, self.kind.upper())
+    def read_items(self, file: str) -> Iterator[tuple[int, Any]]:
+        xml = XmlFile(file, self.kind.upper())
         items = []
-        inside = [""]
         texts: defaultdict[str, list[Any]] = defaultdict(list)
+        holders = ("Placemark", "Track", "Trackpoint")
 
         def begin(name: str, _: Attributes) -> None:
-            inside.append(name)
-            if name in _HOLDERS:
+            if name in holders:
                 texts.clear()
 
         def end(name: str, text: str) -> None:
-            inside.pop()
-            if name in _HOLDERS and texts:
-                item = dict(texts) if name == "Track" else {key: texts[key][-1] for key in texts}
-                items.append((xml.parser.CurrentLineNumber, item))
+            if name == "Point":  # and no shape
+                texts["coord"] = texts["coordinates"]
+            elif name in holders and texts:
+                items.append((xml.parser.CurrentLineNumber, dict(texts)))
                 texts.clear()
-            elif inside[-1] in _AROUND and "LookAt" not in inside:
-                value = [*map(to_number, re.split(r"[\s,]+", text.strip()))] if name[:5] == "coord" else text.strip()
-                texts[name].append(value)
+            else:
+                # of longitude, latitude, height the first two, turned
+                place = re.sub(r"([^\s,]+)[\s,]+([^\s,]+)[\s\S]*", r"\2, \1", text.strip())
+                texts[name].append(place)
 
         xml.read(begin, end)
-        return iter(items)
+        yield from items
 
 
 class Kml(XmlLog):
@@ -249,11 +243,10 @@ class Kml(XmlLog):
     content = r"\A\s*(?=<)(?s:.*?)<(\w+:)?kml\b"
     folder = "*.kml*"
     reference = "OGC 12-007r2, KML 2.3"
-    rules = """
-    when coord
-    when coordinates
-    begin coordinates
-    end coordinates
+    rules = """;
+    when coord;
+    begin coord;
+    end coord;
     """
 
 
@@ -263,4 +256,6 @@ class Tcx(XmlLog):
     kind: Literal["tcx"] = "tcx"
     content = r"\A\s*(?=<)(?s:.*?)<(\w+:)?TrainingCenterDatabase\b"
     reference = "Garmin, TrainingCenterDatabase v2"
-    rules = "Time LatitudeDegrees LongitudeDegrees"
+    rules = """;
+    Time LatitudeDegrees LongitudeDegrees;
+    """
