@@ -178,10 +178,10 @@ def read_trace_table(
 
 
 def read_labels(path: str | Path, **settings: object) -> list[Label]:
-    """Homes and workplaces that the phone itself named in its log, of users as `read_trace_table`
-    calls them, the most certain of each user first; settings : of a `TraceFile`.
+    """The home and the workplace that a phone itself named last in its log, of the user as
+    `read_trace_table` calls them; settings : of a `TraceFile`.
     """
-    return list(read_trace_table(path, **settings).labels)
+    return list(read_trace_table(path, "", **settings).labels)
 
 
 def list_trace_files(path: str) -> list[str]:

@@ -118,20 +118,19 @@ def _read_tracks(path: str, fixes: FixBuilder) -> tuple[list[str], IntArray, Tra
     file = _GpxFile(path)
     times = Times(fixes.zone, "")
     lines, track, segment = np.array(file.places, dtype=int).reshape(-1, 3).T
-    timed = np.array([bool(text) for text in file.time], dtype=bool)
+    timed = np.array([*map(bool, file.time)], dtype=bool)
     fixes.left_out["time_missing"] += (~timed).sum()
     row = np.arange(len(lines))
-    place = ""
+    place = "trkpt, lat"
     time_s = np.zeros(0)
     try:
-        place = "trkpt, lat"
         lat_deg = parse_bounded(file.lat, *PLACES["lat"])
         place = "trkpt, lon"
         lon_deg = parse_bounded(file.lon, *PLACES["lon"])
         row = row[timed]
         place = "time"
         if timed.any():
-            texts = [text for text in file.time if text]
+            texts = [*filter(None, file.time)]
             time_s = times.settle_passes(times.read_times(texts, 1), segment[timed])
     except Refused as refusal:
         file.source.refuse(lines[row[refusal.row]], f"{place}: {refusal}")

@@ -73,8 +73,7 @@ class Log(TraceFormat):
                 line, user, time, lat, lon = map(list, zip(*piece, strict=True))
                 if offset := re.search(r"[+-](?!00:00)\d\d:\d\d$", time[0]):
                     fixes.facts.setdefault("zone", f"UTC{offset[0]}")
-                columns = {"user": user, "time_s": time, "lat": lat, "lon": lon}
-                fixes.add_rows(file, line, columns)
+                fixes.add_rows(file, line, {"user": user, "time_s": time, "lat": lat, "lon": lon})
 
     def _find_fixes(self, file: str, fixes: FixBuilder) -> Iterator[tuple[Any, ...]]:
         """Line, user, time, latitude and longitude of each fix. Counts what is left out; of places
@@ -83,16 +82,18 @@ class Log(TraceFormat):
         owner = strip_endings(fixes.path)
         users, *rules = map(str.split, self.rules.split(";"))
         for line, item in self.read_items(file):
+            keys = item if isinstance(item, dict) else ()
             places = [
                 (str(time), *_parse_place(place))
                 for rule in rules
+                if rule[0].partition(".")[0] in keys
                 for time, *place in zip_longest(*(_dig(item, path) for path in rule))
                 if None not in (time, place[0])
             ]
             fixes.left_out["no_fix"] += not places
-            user, *_ = (*(name for path in users for name in _dig(item, path) if name), owner)
+            name = next((name for path in users for name in _dig(item, path) if name), owner)
             # of a topic owntracks/user/device the last two
-            user = re.sub(r"^[^/]+/([^/]+/[^/]+).*", r"\1", str(user))
+            user = re.sub(r"^[^/]+/([^/]+/[^/]+).*", r"\1", str(name))
             for time, lat, lon in places:
                 label = re.search(r"(?i)^(?:\w+[ _])?(home|work)$|^[a-z]", time)
                 if label is None:
@@ -176,7 +177,7 @@ class GoogleTimeline(Log):
     placeVisit.location.semanticType
         placeVisit.location.latitudeE7 placeVisit.location.longitudeE7;
     visit.topCandidate.semanticType visit.topCandidate.placeLocation;
-    label placeLocation;
+    label placeLocation
     """
 
 
@@ -188,7 +189,7 @@ class OwnTracks(Log):
     folder = "*.rec*"
     reference = "owntracks.org, JSON"
     rules = """topic tid;
-    tst lat lon;
+    tst lat lon
     """
 
 
@@ -204,7 +205,7 @@ class GeoJson(Log):
     properties.timestamp geometry.coordinates;
     properties.tst geometry.coordinates;
     properties.coordTimes geometry.coordinates;
-    properties.coordinateProperties.times geometry.coordinates;
+    properties.coordinateProperties.times geometry.coordinates
     """
 
 
@@ -214,7 +215,7 @@ class XmlLog(Log):
     def read_items(self, file: str) -> Iterator[tuple[int, Any]]:
         xml = XmlFile(file, self.kind.upper())
         items = []
-        texts: defaultdict[str, list[Any]] = defaultdict(list)
+        texts = defaultdict[str, list[str]](list)
         holders = ("Placemark", "Track", "Trackpoint")
 
         def begin(name: str, _: Attributes) -> None:
@@ -246,7 +247,7 @@ class Kml(XmlLog):
     rules = """;
     when coord;
     begin coord;
-    end coord;
+    end coord
     """
 
 
@@ -257,5 +258,5 @@ class Tcx(XmlLog):
     content = r"\A\s*(?=<)(?s:.*?)<(\w+:)?TrainingCenterDatabase\b"
     reference = "Garmin, TrainingCenterDatabase v2"
     rules = """;
-    Time LatitudeDegrees LongitudeDegrees;
+    Time LatitudeDegrees LongitudeDegrees
     """
