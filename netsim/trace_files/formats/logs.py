@@ -182,7 +182,7 @@ class GoogleTimeline(Log):
 
 
 class OwnTracks(Log):
-    """OwnTracks recorder, .rec or JSON."""
+    """OwnTracks."""
 
     kind: Literal["owntracks"] = "owntracks"
     content = r'\A(\S+\t|\s*[\[{])(?s:.*?)"_type"\s*:\s*"'
@@ -194,7 +194,7 @@ class OwnTracks(Log):
 
 
 class GeoJson(Log):
-    """GeoJSON of points with times, or lines with coordTimes."""
+    """GeoJSON with times."""
 
     kind: Literal["geojson"] = "geojson"
     content = r'\A\s*\{(?s:.*?)"type"\s*:\s*"Feature(Collection)?"'
@@ -238,7 +238,7 @@ class XmlLog(Log):
 
 
 class Kml(XmlLog):
-    """KML tracks, and places with times."""
+    """KML with times."""
 
     kind: Literal["kml"] = "kml"
     content = r"\A\s*(?=<)(?s:.*?)<(\w+:)?kml\b"
@@ -252,7 +252,7 @@ class Kml(XmlLog):
 
 
 class Tcx(XmlLog):
-    """TCX activities."""
+    """TCX."""
 
     kind: Literal["tcx"] = "tcx"
     content = r"\A\s*(?=<)(?s:.*?)<(\w+:)?TrainingCenterDatabase\b"
