@@ -5,12 +5,12 @@ that say where it has times and places.
 """
 
 import codecs
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import chain, islice, zip_longest
+from json import JSONDecodeError, JSONDecoder
 from typing import Any, ClassVar, Literal
 
 from netsim.trace_files.formats.base import TraceFormat
@@ -19,11 +19,11 @@ from netsim.traces.table import FixBuilder, Label
 from netsim.traces.values import Texts, to_number
 
 _ROWS = 20_000
-_MOST_CHARACTERS = 2**24  # of an item
+_MOST_CHARACTERS = 16_777_216  # of an item
 _NEXT = re.compile(r'(?:\s*,|(?:[^\["]++|"(?:[^"\\]++|\\.)*+"|\[\s*\])*+\[)\s*')
 _NEXT_LINE = re.compile(r"\s*[^\t\n]*\t[^\t\n]*\t")
 _END = re.compile(r"\s*[,\]]|\s*\n")
-_decode = json.JSONDecoder().raw_decode
+_decode = JSONDecoder().raw_decode
 
 
 class Log(TraceFormat):
@@ -38,7 +38,7 @@ class Log(TraceFormat):
 
     rules: ClassVar[str]
 
-    def read_items(self, file: str) -> Iterator[tuple[int, Any]]:
+    def read_items(self, file: str) -> Iterator[Any]:
         """Each item of the outer lists of a JSON file, or what ends its lines behind two columns
         and tabs, and the line where it ends. Raises ValueError, or `BadInput`.
         """
@@ -52,7 +52,7 @@ class Log(TraceFormat):
             while match := (_NEXT if is_json else _NEXT_LINE).match(text, at):
                 try:
                     item, end = _decode(text, match.end())
-                except json.JSONDecodeError:
+                except JSONDecodeError:
                     break
                 if not _END.match(text, end):  # the next piece may go on with it
                     break
@@ -75,7 +75,7 @@ class Log(TraceFormat):
                     fixes.facts.setdefault("zone", f"UTC{offset[0]}")
                 fixes.add_rows(file, line, {"user": user, "time_s": time, "lat": lat, "lon": lon})
 
-    def _find_fixes(self, file: str, fixes: FixBuilder) -> Iterator[tuple[Any, ...]]:
+    def _find_fixes(self, file: str, fixes: FixBuilder) -> Iterator[Any]:
         """Line, user, time, latitude and longitude of each fix. Counts what is left out; of places
         that are called home or work the last ones count.
         """
@@ -120,11 +120,12 @@ def _dig(item: Any, path: str) -> list[Any]:
     if path.endswith("E7"):
         # for years Google added 2^32 to negative ones
         numbers = map(to_number, map(str, values))
-        return [(number - 2**32 * (number > 2**31)) / 1e7 for number in numbers]
+        return [(number - 4_294_967_296 * (number > 2_147_483_647)) / 1e7 for number in numbers]
     if path.endswith("OffsetFromStartTime"):
         return [
-            value and datetime.fromisoformat(item["startTime"]) + timedelta(minutes=float(value))
+            datetime.fromisoformat(item["startTime"]) + timedelta(minutes=float(value))
             for value in values
+            if value is not None
         ]
     return values
 
@@ -133,8 +134,7 @@ def _parse_place(place: list[Any]) -> Texts:
     """Latitude and longitude of a text, a list with the longitude first, or two numbers; empty
     where there are none.
     """
-    number = r"(-?[\d.]+(?:e[+-]?\d+)?)"
-    pair = re.search(rf"{number}[°']*, ?'?{number}", str(place))
+    pair = re.search(r"(-?[\d.]+(?:e[+-]?\d+)?)[°']*, ?'?(-?[\d.]+(?:e[+-]?\d+)?)", str(place))
     lat_lon = pair.groups() if pair else ("", "")
     return lat_lon[::-1] if isinstance(place[0], list) else lat_lon
 
@@ -198,7 +198,6 @@ class GeoJson(Log):
 
     kind: Literal["geojson"] = "geojson"
     content = r'\A\s*\{(?s:.*?)"type"\s*:\s*"Feature(Collection)?"'
-    folder = "*.geojson*"
     reference = "RFC 7946"
     rules = """properties.user properties.topic properties.device_id properties.tid;
     properties.time geometry.coordinates;
@@ -212,20 +211,19 @@ class GeoJson(Log):
 class XmlLog(Log):
     """XML whose elements hold times and places."""
 
-    def read_items(self, file: str) -> Iterator[tuple[int, Any]]:
+    def read_items(self, file: str) -> Iterator[Any]:
         xml = XmlFile(file, self.kind.upper())
         items = []
         texts = defaultdict[str, list[str]](list)
-        holders = ("Placemark", "Track", "Trackpoint")
 
         def begin(name: str, _: Attributes) -> None:
-            if name in holders:
+            if name in ("Placemark", "Track", "Trackpoint"):
                 texts.clear()
 
         def end(name: str, text: str) -> None:
             if name == "Point":  # and no shape
                 texts["coord"] = texts["coordinates"]
-            elif name in holders and texts:
+            elif name in ("Placemark", "Track", "Trackpoint") and texts:
                 items.append((xml.parser.CurrentLineNumber, dict(texts)))
                 texts.clear()
             else:

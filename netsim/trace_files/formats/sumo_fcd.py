@@ -57,10 +57,8 @@ class SumoFcd(TraceFormat):
                         f"--fcd-output.attributes"
                     )
                 except ValueError:
-                    texts = ", ".join(
-                        f"{axis} {quote_text(attributes.get(axis, ''))}" for axis in "xy"
-                    )
-                    xml.refuse(f"{texts} are no numbers; correct or remove it")
+                    x, y = (quote_text(attributes.get(axis, "")) for axis in "xy")
+                    xml.refuse(f"x {x}, y {y} are no numbers; correct or remove it")
                 if not rows:
                     decimals = len(attributes["x"].partition(".")[2])
                 if now_s < 0:
