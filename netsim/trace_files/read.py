@@ -359,8 +359,10 @@ class TraceSetting(TraceFile):
                 accuracy_m = np.where(is_unknown, usual_m, accuracy_m)
             sampling += [notice("trace-accuracy-missing", rows=rows, usual_m=usual_m)]
         if self.segments is not None and self.segments > len(moves.user):
-            problem = f"{self.segments} are more than the {len(moves.user)} rows"
-            raise BadInput(f"{self.trace}: segments: {problem}; take fewer")
+            raise BadInput(
+                f"{self.trace}: segments: {self.segments} are more than the {len(moves.user)} "
+                f"rows; take fewer"
+            )
         clock = local.build_clock(moves.time_s.max())
         names, user, naming = self._name_users(table.users, moves, clock, round_s)
         if not np.array_equal(user, moves.user):
@@ -408,10 +410,13 @@ class TraceSetting(TraceFile):
             users = "id"
             if not has_two_rounds(moves, round_s, clock):
                 users = "all"
-                text = (
-                    f"all rows are one target: no user has rows in two rounds of {round_s:,.10g} s"
-                )
-                notices = [notice("trace-users", how=text)]
+                notices = [
+                    notice(
+                        "trace-users",
+                        how=f"all rows are one target: no user has rows in two rounds of "
+                        f"{round_s:,.10g} s",
+                    )
+                ]
         if users == "id":
             return *keep_occurring(ids, user_of_row), notices
         if users == "all":
@@ -455,8 +460,10 @@ class TraceSetting(TraceFile):
         low_s = self._parse_edge_s("since")
         high_s = self._parse_edge_s("until")
         if not low_s < high_s:
-            problem = f"since: {self.since!r} is not before until: {self.until!r}"
-            raise BadInput(f"{self.trace}: {problem}; swap or move them")
+            raise BadInput(
+                f"{self.trace}: since: {self.since!r} is not before until: {self.until!r}; "
+                f"swap or move them"
+            )
         time_s = table.fixes.time_s
         return table.keep_rows((time_s >= low_s) & (time_s < high_s), "outside_window")
 
@@ -484,9 +491,9 @@ class TraceSetting(TraceFile):
         if cell == "all" or (cell is None and fixes.cell is None):
             return table, []
         if fixes.cell is None:
-            problem = f"{cell!r} asked for, but the file has no column cell"
             raise BadInput(
-                f"{self.trace}: cell: {problem}; leave cell out, or try --columns cell=HEADER"
+                f"{self.trace}: cell: {cell!r} asked for, but the file has no column cell; leave "
+                f"cell out, or try --columns cell=HEADER"
             )
         rows_of = {cells[c]: n for c, n in count_rows_by_cell(table)}
         busiest = islice(rows_of.items(), 10)
@@ -512,8 +519,10 @@ class TraceSetting(TraceFile):
             return table, plane
         inside = ~find_outliers(plane.xy_m, table.fixes.cell, self.outlier_sigmas)
         if not inside.any():
-            problem = f"{self.outlier_sigmas} leaves no row; use 4, say, or none to keep all"
-            raise BadInput(f"{self.trace}: outlier_sigmas: {problem}")
+            raise BadInput(
+                f"{self.trace}: outlier_sigmas: {self.outlier_sigmas} leaves no row; use 4, say, "
+                f"or none to keep all"
+            )
         return table.keep_rows(inside, "outlier"), replace(plane, xy_m=plane.xy_m[inside])
 
     def _resample_moves(self, table: TraceTable, moves: Moves) -> tuple[Moves, list[Notice]]:
@@ -523,8 +532,10 @@ class TraceSetting(TraceFile):
             return moves, []
         measured = [name for name in ("rsrp_dbm", "cell") if getattr(table.fixes, name) is not None]
         if measured:
-            problem = f"the trace has {measured[0]}, and a measurement in between was never made"
-            raise BadInput(f"{self.trace}: resample_s: {problem}; leave resample_s out")
+            raise BadInput(
+                f"{self.trace}: resample_s: the trace has {measured[0]}, and a measurement in "
+                f"between was never made; leave resample_s out"
+            )
         regular, n_trips = resample_trips(moves, every_s, self.gap_s)
         if not len(regular.user):
             raise BadInput(
@@ -544,8 +555,10 @@ class TraceSetting(TraceFile):
                 notice("trace-sampling", how=f"a fix every {usual_s:,g} s, as logged")
             ] if usual_s else []
         due = sample_rows(moves, self.sample_s)
-        few = f"{due.sum():,} of {len(due):,} fixes, the first of each user in each such period"
-        text = f"every {self.sample_s:g} s: {few}; homes and tracks are those of all"
+        text = (
+            f"every {self.sample_s:g} s: {due.sum():,} of {len(due):,} fixes, the first of each "
+            f"user in each such period; homes and tracks are those of all"
+        )
         return due, [notice("trace-sampling", how=text)]
 
 
