@@ -98,7 +98,7 @@ class Log(TraceFormat):
                 label = re.search(r"(?i)^(?:\w+[ _])?(home|work)$|^[a-z]", time)
                 if label is None:
                     yield line, user, time, lat, lon
-                elif label[1] and lat:
+                elif label[1] and lat and abs(float(lat)) <= 90.0:
                     what = label[1].lower()
                     fixes.labels[what] = Label(owner, what, float(lat), float(lon))
 
