@@ -117,8 +117,7 @@ def build_view(table: TraceTable, timezone: str) -> TraceView:
     plane = table.coordinates.to_plane(table.fixes.place)
     user = table.fixes.user
     time_s = table.fixes.time_s
-    zone = "UTC" if table.relative else timezone
-    local = LocalTime.from_zone(zone, plane.lon_deg, time_s.min())
+    local = LocalTime.from_zone(table.choose_zone(timezone), plane.lon_deg, time_s.min())
     clock = local.build_clock(time_s.max() - local.midnight_s)
     order = np.lexsort((time_s, user))
     is_new_user = np.diff(user[order]) != 0

@@ -52,6 +52,7 @@ from netsim.traces.table import (
     GLOBE,
     Box,
     FixBuilder,
+    Label,
     Plane,
     TraceTable,
     check_crs,
@@ -155,7 +156,8 @@ class TraceFile(Part):
             format.read(fixes)
         except BadInput:
             raise
-        except (ValueError, LookupError) as error:  # of a library that reads the file
+        except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
+            # of a library that reads the file
             problem = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
             raise BadInput(
                 f"{path}: is no {kind} file ({problem}); correct it, or name its format"
@@ -181,6 +183,13 @@ def read_trace_table(
 ) -> TraceTable:
     """The checked fixes of a file or folder; settings : of a `TraceFile`."""
     return make_trace_file(path, columns, **settings).read_fixes()
+
+
+def read_labels(path: str | Path, **settings: object) -> list[Label]:
+    """The home and the workplace that a phone itself named last in its log, of the user as
+    `read_trace_table` calls them; settings : of a `TraceFile`.
+    """
+    return list(read_trace_table(path, "", **settings).labels)
 
 
 def list_trace_files(path: str) -> list[str]:
@@ -289,9 +298,7 @@ class TraceSetting(TraceFile):
 
     @property
     def box(self) -> Box | None:
-        if self.area_deg is None:
-            return self.area_m
-        return self.area_deg
+        return self.area_m if self.area_deg is None else self.area_deg
 
     def read(self, round_s: float, without: Texts = ()) -> Trace:
         """The trace for rounds of round_s, which users "auto" depends on. Raises `BadInput` with
@@ -342,7 +349,7 @@ class TraceSetting(TraceFile):
         table, plane = self._place_rows(table, border)
         fixes = table.fixes
         begins_s = fixes.time_s.min() if border is None else self._parse_edge_s("since")
-        timezone = "UTC" if table.relative else self.timezone
+        timezone = table.choose_zone(self.timezone)
         local = LocalTime.from_zone(timezone, plane.lon_deg, begins_s)
         zone = [notice("trace-relative")] if table.relative else local.notices
         moves = Moves(fixes.user, fixes.time_s - local.midnight_s, plane.xy_m)
@@ -360,8 +367,10 @@ class TraceSetting(TraceFile):
                 accuracy_m = np.where(is_unknown, usual_m, accuracy_m)
             sampling += [notice("trace-accuracy-missing", rows=rows, usual_m=usual_m)]
         if self.segments is not None and self.segments > len(moves.user):
-            problem = f"{self.segments} are more than the {len(moves.user)} rows"
-            raise BadInput(f"{self.trace}: segments: {problem}; take fewer")
+            raise BadInput(
+                f"{self.trace}: segments: {self.segments} are more than the {len(moves.user)} "
+                f"rows; take fewer"
+            )
         clock = local.build_clock(moves.time_s.max())
         names, user, naming = self._name_users(table.users, moves, clock, round_s)
         if not np.array_equal(user, moves.user):
@@ -409,10 +418,13 @@ class TraceSetting(TraceFile):
             users = "id"
             if not has_two_rounds(moves, round_s, clock):
                 users = "all"
-                text = (
-                    f"all rows are one target: no user has rows in two rounds of {round_s:,.10g} s"
-                )
-                notices = [notice("trace-users", how=text)]
+                notices = [
+                    notice(
+                        "trace-users",
+                        how=f"all rows are one target: no user has rows in two rounds of "
+                        f"{round_s:,.10g} s",
+                    )
+                ]
         if users == "id":
             return *keep_occurring(ids, user_of_row), notices
         if users == "all":
@@ -422,13 +434,10 @@ class TraceSetting(TraceFile):
             return names, np.arange(n), [notice("trace-users", how="every row is a user")]
         if users == "segments":
             count = self.segments or 1
-            user = np.empty(n, dtype=np.int64)
-            segment = np.arange(n) * count // n
-            user[np.argsort(moves.time_s, kind="stable")] = segment
-            n_rows = np.bincount(user, minlength=count)
+            user = np.argsort(np.argsort(moves.time_s, kind="stable")) * count // n
             text = (
-                f"all rows in order of time, cut into {count} segments of {n_rows.min()} to "
-                f"{n_rows.max()} rows"
+                f"all rows in order of time, cut into {count} segments of {n // count} to "
+                f"{-(-n // count)} rows"
             )
             names = tuple(f"segment{k}" for k in range(1, count + 1))
             return names, user, [notice("trace-users", how=text)]
@@ -436,11 +445,10 @@ class TraceSetting(TraceFile):
             chain = chain_drives(user_of_row, moves.time_s, moves.xy_m, CHAIN_M)
             labels = ("background", *(f"chain{k}" for k in range(1, int(chain.max()) + 1)))
             n_alone = (chain[np.unique(user_of_row)] == 0).sum()
-            chains = (
+            text = (
                 f"{len(labels) - 1} chains of drives, each beginning within a mile of where "
-                f"the last ended"
+                f"the last ended; {n_alone} other drives are one background user"
             )
-            text = f"{chains}; {n_alone} other drives are one background user"
             return *keep_occurring(labels, chain[user_of_row]), [notice("trace-users", how=text)]
         days, user = np.unique(clock.wall_s(moves.time_s) // DAY_S, return_inverse=True)
         dates = tuple(str(clock.first_day + timedelta(days=int(day))) for day in days)
@@ -450,9 +458,7 @@ class TraceSetting(TraceFile):
         """The epoch time of `since` or `until`; infinite where it is not set."""
         edge = getattr(self, name)
         if edge is None:
-            if name == "since":
-                return -np.inf
-            return np.inf
+            return -np.inf if name == "since" else np.inf
         try:
             return parse_epoch_s(str(edge), self.zone)
         except ValueError as error:
@@ -462,8 +468,10 @@ class TraceSetting(TraceFile):
         low_s = self._parse_edge_s("since")
         high_s = self._parse_edge_s("until")
         if not low_s < high_s:
-            problem = f"since: {self.since!r} is not before until: {self.until!r}"
-            raise BadInput(f"{self.trace}: {problem}; swap or move them")
+            raise BadInput(
+                f"{self.trace}: since: {self.since!r} is not before until: {self.until!r}; "
+                f"swap or move them"
+            )
         time_s = table.fixes.time_s
         return table.keep_rows((time_s >= low_s) & (time_s < high_s), "outside_window")
 
@@ -491,9 +499,9 @@ class TraceSetting(TraceFile):
         if cell == "all" or (cell is None and fixes.cell is None):
             return table, []
         if fixes.cell is None:
-            problem = f"{cell!r} asked for, but the file has no column cell"
             raise BadInput(
-                f"{self.trace}: cell: {problem}; leave cell out, or try --columns cell=HEADER"
+                f"{self.trace}: cell: {cell!r} asked for, but the file has no column cell; leave "
+                f"cell out, or try --columns cell=HEADER"
             )
         rows_of = {cells[c]: n for c, n in count_rows_by_cell(table)}
         busiest = islice(rows_of.items(), 10)
@@ -519,8 +527,10 @@ class TraceSetting(TraceFile):
             return table, plane
         inside = ~find_outliers(plane.xy_m, table.fixes.cell, self.outlier_sigmas)
         if not inside.any():
-            problem = f"{self.outlier_sigmas} leaves no row; use 4, say, or none to keep all"
-            raise BadInput(f"{self.trace}: outlier_sigmas: {problem}")
+            raise BadInput(
+                f"{self.trace}: outlier_sigmas: {self.outlier_sigmas} leaves no row; use 4, say, "
+                f"or none to keep all"
+            )
         return table.keep_rows(inside, "outlier"), replace(plane, xy_m=plane.xy_m[inside])
 
     def _resample_moves(self, table: TraceTable, moves: Moves) -> tuple[Moves, list[Notice]]:
@@ -530,8 +540,10 @@ class TraceSetting(TraceFile):
             return moves, []
         measured = [name for name in ("rsrp_dbm", "cell") if getattr(table.fixes, name) is not None]
         if measured:
-            problem = f"the trace has {measured[0]}, and a measurement in between was never made"
-            raise BadInput(f"{self.trace}: resample_s: {problem}; leave resample_s out")
+            raise BadInput(
+                f"{self.trace}: resample_s: the trace has {measured[0]}, and a measurement in "
+                f"between was never made; leave resample_s out"
+            )
         regular, n_trips = resample_trips(moves, every_s, self.gap_s)
         if not len(regular.user):
             raise BadInput(
@@ -551,8 +563,10 @@ class TraceSetting(TraceFile):
                 notice("trace-sampling", how=f"a fix every {usual_s:,g} s, as logged")
             ] if usual_s else []
         due = sample_rows(moves, self.sample_s)
-        few = f"{due.sum():,} of {len(due):,} fixes, the first of each user in each such period"
-        text = f"every {self.sample_s:g} s: {few}; homes and tracks are those of all"
+        text = (
+            f"every {self.sample_s:g} s: {due.sum():,} of {len(due):,} fixes, the first of each "
+            f"user in each such period; homes and tracks are those of all"
+        )
         return due, [notice("trace-sampling", how=text)]
 
 
@@ -570,11 +584,8 @@ def find_repeated(table: TraceTable) -> BoolArray:
         if key is not None
     ]
     order = np.lexsort(columns)
-    same = np.ones(max(len(table) - 1, 0), dtype=np.bool_)
-    for column in columns:
-        same &= column[order][1:] == column[order][:-1]
     out = np.zeros(len(table), dtype=np.bool_)
-    out[order[1:]] = same
+    out[order[1:]] = np.all([np.diff(column[order]) == 0 for column in columns], axis=0)
     return out
 
 

@@ -218,6 +218,16 @@ class TrackPoints(Columns):
         return self.time_s.tobytes(), self.lat_deg.tobytes(), self.lon_deg.tobytes()
 
 
+@dataclass(frozen=True)
+class Label:
+    """A place of a user that the phone itself calls `what`, home or work, in degrees."""
+
+    user: str
+    what: str
+    lat: float
+    lon: float
+
+
 @frozen
 class TraceTable:
     """The fixes of a file or folder.
@@ -225,7 +235,7 @@ class TraceTable:
     path, format : as it was named, and what it was read as. users, cells : names, in order of first
     appearance. left_out : reason -> rows that are not here. facts : what a format says of the file,
     by a word, for `netsim inspect`; notices : how it was read, and doubts about columns that are
-    probably wrong.
+    probably wrong. labels : homes and workplaces that the file names.
     """
 
     path: str
@@ -237,6 +247,7 @@ class TraceTable:
     left_out: dict[str, int]
     facts: dict[str, str]
     notices: tuple[Notice, ...]
+    labels: tuple[Label, ...] = ()
 
     def __len__(self) -> int:
         return len(self.fixes.time_s)
@@ -251,6 +262,12 @@ class TraceTable:
         March 1973).
         """
         return self.fixes.time_s.max() < RELATIVE_BELOW_S
+
+    def choose_zone(self, name: str) -> str:
+        """The name of the zone of local time, where a user asks for a name or for `auto`."""
+        if self.relative:
+            return "UTC"
+        return self.facts.get("zone", AUTO) if name == AUTO else name
 
     def keep_rows(self, is_kept: BoolArray, reason: str) -> TraceTable:
         """The table with those rows (n,); the others are counted under the reason."""
@@ -268,9 +285,12 @@ class FixBuilder:
     """Checks the columns of a file, piece by piece, and makes a table of them.
 
     zone : of times of day without one. dates : see `Times`. guesses : whether a format may guess
-    what was not stated. header_of : our name -> header in the
-    file. facts, notices, left_out : see `TraceTable`; a format fills in what it knows.
+    what was not stated. header_of : our name -> header in the file. facts, notices, left_out : see
+    `TraceTable`; a format fills in what it knows. labels : by home or work. is_sorted : time that
+    runs backwards is refused, not sorted.
     """
+
+    is_sorted = True
 
     def __init__(self, path: str, crs: str, zone: tzinfo | None) -> None:
         self.path = path
@@ -282,6 +302,7 @@ class FixBuilder:
         self.facts: dict[str, str] = {}
         self.notices: list[Notice] = []
         self.left_out: Counter[str] = Counter()
+        self.labels: dict[str, Label] = {}
         self._names = {"user": NameCodes(), "cell": NameCodes(normalise_id)}
         self._users: dict[tuple[str, str], int] = {}
         self._times: Times | None = None
@@ -392,6 +413,7 @@ class FixBuilder:
             left_out=dict(self.left_out),
             facts=self.facts,
             notices=tuple(self.notices),
+            labels=tuple(self.labels.values()),
         )
         return _keep_usable(table)
 
@@ -467,6 +489,9 @@ class FixBuilder:
         """
         track = columns.get("track", columns["user"])
         time_s = columns["time_s"]
+        if not self.is_sorted:
+            order = np.lexsort((time_s, columns["user"]))
+            return {ours: column[order] for ours, column in columns.items()}
         back = find_backwards(track, time_s)
         if back is None:
             return columns

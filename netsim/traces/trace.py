@@ -106,8 +106,10 @@ def find_local_zone(name: str, lon_deg: float | None) -> tuple[tzinfo, str, list
 
 
 def find_zone(name: str) -> tzinfo:
-    """The zone of an IANA name."""
+    """The zone of an IANA name, or of an offset such as UTC+01:00."""
     try:
+        if name.startswith(("UTC+", "UTC-")):
+            return datetime.strptime(name, "UTC%z").tzinfo or UTC
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         near = get_close_matches(name, sorted(available_timezones()), 3, 0.5)

@@ -90,6 +90,12 @@ def _trace(name, ways):
     return draw_case
 
 
+def _log(valid, draw):
+    name = draw.choice(sorted(name for name in valid if name.startswith("log-")))
+    ways = XML if name in ("log-track", "log-run") else PLAIN if name == "log-rec" else JSON
+    return ["inspect", name], {name: change_content(valid[name], draw, ways)}, False
+
+
 def _replay(valid, draw):
     name, ways = draw.choice(
         [
@@ -315,6 +321,7 @@ FAMILIES = {
     "GPX": (500, _trace("t.gpx", XML)),
     "SUMO FCD": (500, _trace("t.fcd.xml", XML)),
     "Cabspotting": (400, _trace("new_cab.txt", PLAIN)),
+    "logs": (700, _log),
     "replay": (100, _replay),
     "buildings": (
         500,

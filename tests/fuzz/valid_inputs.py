@@ -24,8 +24,10 @@ from data_files import (
     sites,
     streets,
 )
+from phone_shapes import SHAPES, build_track, to_text
 
 BUNDLED = Path(__file__).parents[2] / "scenarios/examples"
+LOGGED = build_track(48.137, 11.575)
 TRACES = {
     "t.plt": "walk.plt",
     "t.gpx": "walk.gpx",
@@ -261,6 +263,7 @@ def make_inputs(root: Path) -> dict[str, bytes]:
         "streets.geojson": streets(),
         "claims.yaml": claims(),
         "t.csv": csv_trace(),
+        **{f"log-{shape.partition('/')[2]}": to_text(shape, LOGGED) for shape in SHAPES},
         "m.csv": metres_trace(),
         "net.net.xml": net(),
         "cells.csv": cells(),

@@ -9,6 +9,11 @@ TRACE_FORMATS = OneOf(
         "sumo-fcd": "netsim.trace_files.formats.sumo_fcd:SumoFcd",
         "plt": "netsim.trace_files.formats.text_tracks:Plt",
         "cabspotting": "netsim.trace_files.formats.text_tracks:Cabspotting",
+        "tcx": "netsim.trace_files.formats.logs:Tcx",
+        "kml": "netsim.trace_files.formats.logs:Kml",
+        "google-timeline": "netsim.trace_files.formats.logs:GoogleTimeline",
+        "geojson": "netsim.trace_files.formats.logs:GeoJson",
+        "owntracks": "netsim.trace_files.formats.logs:OwnTracks",
         "csv": "netsim.trace_files.formats.csv_table:CsvTable",
     },
 )

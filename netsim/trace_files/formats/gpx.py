@@ -118,20 +118,19 @@ def _read_tracks(path: str, fixes: FixBuilder) -> tuple[list[str], IntArray, Tra
     file = _GpxFile(path)
     times = Times(fixes.zone, "")
     lines, track, segment = np.array(file.places, dtype=int).reshape(-1, 3).T
-    timed = np.array([bool(text) for text in file.time], dtype=bool)
+    timed = np.array([*map(bool, file.time)], dtype=bool)
     fixes.left_out["time_missing"] += (~timed).sum()
     row = np.arange(len(lines))
-    place = ""
+    place = "trkpt, lat"
     time_s = np.zeros(0)
     try:
-        place = "trkpt, lat"
         lat_deg = parse_bounded(file.lat, *PLACES["lat"])
         place = "trkpt, lon"
         lon_deg = parse_bounded(file.lon, *PLACES["lon"])
         row = row[timed]
         place = "time"
         if timed.any():
-            texts = [text for text in file.time if text]
+            texts = [*filter(None, file.time)]
             time_s = times.settle_passes(times.read_times(texts, 1), segment[timed])
     except Refused as refusal:
         file.source.refuse(lines[row[refusal.row]], f"{place}: {refusal}")
@@ -166,13 +165,13 @@ def _add_tracks(
             fixes.add_track(
                 track.file, fixes.number_user(user or name, squeeze_blanks(longer)), track.points
             )
-    if apart:
-        are = "overlap in time and are several users"
-    else:
-        are = "do not overlap in time and are one user"
-    if len(tracks) > 1:
-        return [f"{len(tracks)} {kind} of {quote_text(Path(owner).name, quote=False)} {are}"]
-    return []
+    are = (
+        "overlap in time and are several users"
+        if apart
+        else "do not overlap in time and are one user"
+    )
+    decision = f"{len(tracks)} {kind} of {quote_text(Path(owner).name, quote=False)} {are}"
+    return [decision] * (len(tracks) > 1)
 
 
 def _has_overlap(tracks: Sequence[GpxTrack]) -> bool:

@@ -40,11 +40,7 @@ class SumoFcd(TraceFormat):
 
     def read(self, fixes: FixBuilder) -> None:
         xml = XmlFile(fixes.path, "SUMO FCD XML")
-        time_s = array("d")
-        x = array("d")
-        y = array("d")
-        mover = array("i")
-        line = array("i")
+        rows = array("d")
         movers: dict[tuple[str, str], int] = {}
         now_s = -1.0
         decimals = 0
@@ -53,25 +49,21 @@ class SumoFcd(TraceFormat):
             nonlocal now_s, decimals
             if name in _MOVERS:
                 try:
-                    x.append(float(attributes["x"]))
-                    y.append(float(attributes["y"]))
-                    mover.append(movers.setdefault((name, attributes["id"]), len(movers)))
+                    place = float(attributes["x"]), float(attributes["y"])
+                    number = movers.setdefault((name, attributes["id"]), len(movers))
                 except KeyError:
                     xml.refuse(
                         f"a {name} without id, x or y; write them with SUMO's "
                         f"--fcd-output.attributes"
                     )
                 except ValueError:
-                    place = ", ".join(
-                        f"{axis} {quote_text(attributes.get(axis, ''))}" for axis in "xy"
-                    )
-                    xml.refuse(f"{place} are no numbers; correct or remove it")
-                if not line:
+                    x, y = (quote_text(attributes.get(axis, "")) for axis in "xy")
+                    xml.refuse(f"x {x}, y {y} are no numbers; correct or remove it")
+                if not rows:
                     decimals = len(attributes["x"].partition(".")[2])
                 if now_s < 0:
                     xml.refuse(f"a {name} outside a timestep; give SUMO's --fcd-output")
-                time_s.append(now_s)
-                line.append(xml.parser.CurrentLineNumber)
+                rows.extend((now_s, *place, number, xml.parser.CurrentLineNumber))
             elif name == "timestep":
                 before_s = now_s
                 now_s = _parse_time_s(xml, attributes.get("time", ""))
@@ -81,12 +73,10 @@ class SumoFcd(TraceFormat):
 
         xml.read(begin)
         numbers = [fixes.number_user(id_, f"{kind} {id_}") for kind, id_ in movers]
-        number_of = np.array(numbers, dtype=np.int32)
-        first = np.array(x)
-        second = np.array(y)
-        times_s = np.array(time_s)
+        times_s, first, second, *codes = np.reshape(rows, (-1, 5)).T
+        mover, line = np.array(codes, dtype=int)
         columns: dict[str, Column] = {
-            "user": number_of[np.array(mover)],
+            "user": np.array(numbers, dtype=np.int32)[mover],
             "time_s": times_s,
         }
         if _is_in_degrees(fixes, xml.source.read_head(), decimals, first, second):
