@@ -376,7 +376,7 @@ def cite_from_options(args: argparse.Namespace) -> None:
     """Print BibTeX of what a scenario, or the studies in a folder, use."""
     from scenarios.app.results.cite import cite
 
-    say(cite(args.source), end="")
+    say(cite(args.study), end="")
 
 
 def export_from_options(args: argparse.Namespace) -> None:
