@@ -367,7 +367,7 @@ def _write_for_paper(args: argparse.Namespace) -> None:
         rows = tables["figures"].to_dict("records")
         text = render_template("table.txt", form=args.table, figures=rows)
         if args.out == "compare.html":
-            say(text)
+            say(text, end="")
         else:
             write_page(Path(args.out), text, text.partition("\n")[0])
 
