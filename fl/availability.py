@@ -73,7 +73,7 @@ class Always(Availability):
     """Every UE is available at any time, with energy without end."""
 
     kind: Literal["always"] = "always"
-    reference = "the usual assumption of federated learning papers"
+    reference = "netsim: the usual assumption of federated learning papers"
 
     def find_available(
         self, conditions: Conditions, state: State, rng: Rng
@@ -214,7 +214,7 @@ class Battery(Availability):
     charging: Charging | None = Charging()
     """when UEs are plugged in; none: all the time"""
 
-    reference = "an energy store with a constant charger; its parameters are assumed"
+    reference = "netsim: an energy store with a constant charger; its parameters are assumed"
     example = {"kind": "battery", "capacity_j": 50.0}
     by_history = True
 

@@ -58,7 +58,7 @@ class Off(Query):
     """No policy: every UE answers every request."""
 
     kind: Literal["off"] = "off"
-    reference = "the usual assumption of federated learning papers"
+    reference = "netsim: the usual assumption of federated learning papers"
 
     def start(self, n_ue: int) -> LastFigures:
         return LastFigures()

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scenarios.app.result import open_run, run
+    from scenarios.app.result import open_run, open_sweep, open_training, run
     from scenarios.app.study.load import load
 
-__all__ = ["load", "open_run", "run"]
+__all__ = ["load", "open_run", "open_sweep", "open_training", "run"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
         from scenarios.app.study.load import load
 
         return load
-    if name in ("open_run", "run"):
+    if name in __all__:
         from scenarios.app import result
 
         return getattr(result, name)

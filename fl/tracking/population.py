@@ -66,7 +66,7 @@ class AlongStreets(PopulationPrior):
     kind: Literal["streets"] = "streets"
     reads_city = True
 
-    reference = "netsim's own; a map of streets is public knowledge"
+    reference = "netsim: a map of streets is public knowledge"
 
     def compute_probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         if public.street_m is None or not len(public.street_m):
@@ -95,7 +95,7 @@ class InBuildings(PopulationPrior):
     kind: Literal["buildings"] = "buildings"
     reads_city = True
 
-    reference = "netsim's own; a map of buildings is public knowledge"
+    reference = "netsim: a map of buildings is public knowledge"
 
     def compute_probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         if public.floor_area is None or not len(public.floor_area):

@@ -34,7 +34,7 @@ class OpenField(City):
     """extension at each end of a side of the bounding box of a replayed trace, as a share of that
     side"""
 
-    reference = "no obstacle: every link is in line of sight"
+    reference = "netsim: no obstacle, every link is in line of sight"
     example = {"kind": "open-field", "width_m": 500, "height_m": 400}
 
     @property
@@ -169,7 +169,7 @@ class Generated(City):
     Buildings may overlap; the taller one counts. Building k depends on (seed, k) only.
     """
 
-    reference = "own generator of test cities for building maps from lines of sight"
+    reference = "netsim: test cities for building maps from lines of sight"
     example = {"kind": "generated", "width_m": 300, "height_m": 300}
     offers = frozenset({"buildings"})
 

@@ -82,7 +82,7 @@ class Replay(Mobility, TraceSetting):
 
     has_own_fixes: ClassVar[bool] = True
     replays: ClassVar[bool] = True
-    reference = "recorded, not modelled"
+    reference = "netsim: recorded, not modelled"
     example = {"kind": "replay", "trace": "trace.csv"}
 
     def list_drawn_values(

@@ -36,7 +36,7 @@ class Static(Still):
     may be indoors.
     """
 
-    reference = "none: a fixed deployment"
+    reference = "netsim: a fixed deployment"
     example = {"kind": "static"}
 
     kind: Literal["static"] = "static"

@@ -41,7 +41,7 @@ class NoFading(Fading):
     """One antenna, amplitude 1."""
 
     kind: Literal["none"] = "none"
-    reference = "path loss and shadowing alone"
+    reference = "netsim: path loss and shadowing alone"
     example = {"kind": "none"}
 
     def draw_amplitudes(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> None:

@@ -165,7 +165,7 @@ class NoPenetration(Penetration):
     """
 
     kind: Literal["none"] = "none"
-    reference = "none: path loss alone"
+    reference = "netsim: path loss alone"
     example = {"kind": "none"}
 
     def build_law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:

@@ -111,7 +111,7 @@ class Full(Law):
     """Every UE sends at its maximum power."""
 
     kind: Literal["full"] = "full"
-    reference = "baseline"
+    reference = "netsim: baseline"
     example = {"kind": "full"}
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
@@ -124,7 +124,7 @@ class Fixed(Law):
     kind: Literal["fixed"] = "fixed"
     power_dbm: float = Field(ge=-60, le=60)
     """transmit power, dBm"""
-    reference = "baseline"
+    reference = "netsim: baseline"
     example = {"kind": "fixed", "power_dbm": 10}
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
@@ -155,7 +155,7 @@ class Listed(Law):
     kind: Literal["listed"] = "listed"
     each_w: tuple[Annotated[float, Field(gt=0, le=1000)], ...] = Field(min_length=1)
     """transmit power of each UE, W; UE u takes entry u mod length"""
-    reference = "baseline"
+    reference = "netsim: baseline"
     example = {"kind": "listed", "each_w": [0.1, 0.2]}
 
     def select_ues(self, ue: IntArray) -> "Power":

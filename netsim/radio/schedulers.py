@@ -264,7 +264,7 @@ class EnergyAware(Scheduler):
 
     one_at_a_time = True
     kind: Literal["energy-aware"] = "energy-aware"
-    reference = "greedy rule: least transmit energy a bit"
+    reference = "netsim: greedy rule, least transmit energy a bit"
     example = {"kind": "energy-aware"}
 
     def choose_grants(self, queue: Queue, time_s: float, state: State) -> Grants:

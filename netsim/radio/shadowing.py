@@ -133,7 +133,7 @@ class Shadow:
 class NoShadowing(Shadowing):
     """No shadowing: 0 dB everywhere."""
 
-    reference = "none: path loss alone"
+    reference = "netsim: path loss alone"
     example = {"kind": "none"}
 
     kind: Literal["none"] = "none"
@@ -279,7 +279,7 @@ class Independent(GaussianShadowing):
     value.
     """
 
-    reference = "log-normal shadowing without spatial correlation, a common simplification"
+    reference = "netsim: log-normal, without spatial correlation, a common simplification"
     example = {"kind": "iid"}
 
     kind: Literal["iid"] = "iid"

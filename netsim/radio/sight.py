@@ -43,7 +43,7 @@ class AlwaysInSight(Sight):
     """Every link is in line of sight."""
 
     kind: Literal["always"] = "always"
-    reference = "open field"
+    reference = "netsim: open field"
     example = {"kind": "always"}
 
     def build_law(
@@ -57,7 +57,7 @@ class Never(Sight):
     """No link is in line of sight."""
 
     kind: Literal["never"] = "never"
-    reference = "worst case"
+    reference = "netsim: worst case"
     example = {"kind": "never"}
 
     def build_law(
@@ -73,7 +73,7 @@ class ByGeometry(Sight):
     """
 
     kind: Literal["geometry"] = "geometry"
-    reference = "ray between the antennas against footprints and heights"
+    reference = "netsim: ray between the antennas against footprints and heights"
     example = {"kind": "geometry"}
     needs = {"buildings": "without any, every link is in sight: take kind always"}
 

@@ -376,7 +376,7 @@ class Ideal(Uplink):
     """Ideal uplink: all updates arrive at once, without noise, airtime or transmit energy."""
 
     kind: Literal["ideal"] = "ideal"
-    reference = "the usual assumption of federated learning papers"
+    reference = "netsim: the usual assumption of federated learning papers"
     example = {"kind": "ideal"}
 
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:

@@ -134,7 +134,7 @@ class LogNormal(ComputeSpread):
     sigma: float = Field(0.5, gt=0, le=5)
     """standard deviation of the logarithm of the factor"""
 
-    reference = "assumed: the product of many independent factors"
+    reference = "netsim: assumed, the product of many independent factors"
     example = {"kind": "log-normal"}
 
     @property

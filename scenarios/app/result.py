@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import html
+import json
 import os
 import sys
 import traceback
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from netsim.errors import BadInput
 from netsim.safe import describe_file_kind
-from scenarios.app.results.folder import PAGE
+from scenarios.app.results.folder import PAGE, RUNS
 from scenarios.app.results.kinds import detect_kind
 from scenarios.app.results.read import (
     Frames,
@@ -23,11 +26,14 @@ from scenarios.app.results.read import (
     open_finished_run,
     read_all_files,
 )
+from scenarios.app.results.statistics import compute_ci95_half_width
+from scenarios.app.results.summary_keys import NAME, read_value
 from scenarios.app.run.events import Watch, ignore_event, was_interrupted
 from scenarios.app.run.how import DEFAULT_RESOURCES, Resources
-from scenarios.app.study import Record
+from scenarios.app.study import Fields
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
     from plotly.graph_objects import Figure
 
     from scenarios.app.study.study import Study
@@ -89,14 +95,92 @@ def open_run(folder: str | Path) -> Result:
     path = Path(folder)
     if describe_file_kind(path) != "folder":
         raise BadInput(f"{path}: no such folder; give the folder of a run")
-    if detect_kind(path) != "run":
+    kind = detect_kind(path)
+    if kind == "training":
+        raise BadInput(f"{path}: holds a training and no run; open it by open_training")
+    if kind != "run":
         raise BadInput(
             f"{path}: holds several runs; open one of them, such as {list_run_folders(path)[0][1]}"
         )
     return Result(open_finished_run(path))
 
 
-class Result(Record):
+def open_sweep(*folders: str | Path) -> Results:
+    """Return what the runs of a sweep or a tuning found, or of the folders of a comparison.
+
+    Raises BadInput: a folder holds a single run, a training, nothing of ours, or is not finished.
+    """
+    import pandas
+
+    from scenarios.app.report.compare_page import build_comparison_page
+    from scenarios.app.results.gathered import gather_runs
+    from scenarios.app.results.shown import build_lines_by_label, group_by_label
+
+    paths = [Path(folder) for folder in folders]
+    gathered = gather_runs(paths)
+    runs = pandas.DataFrame([{"label": label, **run} for label, run in gathered.summaries])
+    if len(paths) == 1 and describe_file_kind(paths[0] / RUNS):
+        runs = pandas.read_csv(paths[0] / RUNS)
+    labels = group_by_label(gathered.summaries)
+    figures = []
+    for label, lines in build_lines_by_label(labels).items():
+        for line in lines:
+            values = [read_value(run, line.key) for run in labels[label]]
+            half = compute_ci95_half_width([*filter(isfinite, values)])
+            if isfinite(half) and not line.n and not line.key.startswith(_OWN_INTERVALS):
+                line = replace(line, low=line.value - half, high=line.value + half)
+            pattern = line.key.replace(f".{line.attack}.", f".{NAME}.")
+            words = {"pattern": pattern, "result": line.result, "baseline": line.baseline}
+            figures.append({"label": label, "seeds": len(values), **vars(line), **words})
+    tables = {"runs": runs, "figures": pandas.DataFrame(figures)}
+    return Results(tables, lambda: build_comparison_page(gathered, paths[0]))
+
+
+def open_training(folder: str | Path) -> Results:
+    """Return what the trainings of a folder did, one or several seeds.
+
+    Raises BadInput: it holds none that is finished.
+    """
+    import pandas
+
+    from scenarios.app.report.training_page import Seeds, build_training_page
+
+    seeds = Seeds.from_folder(Path(folder))
+    if not seeds.trained:
+        raise BadInput(f"{folder}: holds no finished training; give the folder of a training")
+    tables = {
+        name: pandas.concat({t.manifest.seed: getattr(t, name) for t in seeds.trained})
+        for name in ("curve", "evaluations")
+    }
+    return Results(tables, lambda: build_training_page(seeds))
+
+
+_OWN_INTERVALS = ("privacy.", "radio.", "membership.")
+"""how keys begin whose intervals are not of a mean over seeds"""
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Several runs, or trainings.
+
+    tables : frames by name. Of runs `runs`, a row each: what a sweep varied, and every figure; and
+    `figures`, the main ones of each label with 95 % intervals, of attacks that of the strongest.
+    Of trainings `curve` and `evaluations`, by seed.
+    """
+
+    tables: Mapping[str, DataFrame]
+    build_page: Callable[[], str]
+
+    @cached_property
+    def figures(self) -> dict[str, Figure]:
+        """The figures of the page as plotly's, by the name that they have there."""
+        from plotly.graph_objects import Figure
+
+        drawn = self.build_page().partition(' id="drawn">')[2].partition("</script>")[0]
+        return {key: Figure(figure) for key, figure in json.loads(drawn).items()}
+
+
+class Result(Fields):
     """A finished run. As a mapping it is its summary: `result["utility.rmse_db"]`.
 
     folder : where its records lie. summary : every key of summary.json.
@@ -107,15 +191,7 @@ class Result(Record):
         self.run = run
         self.folder = run.folder
         self.summary = dict(run.summary)
-
-    def __getitem__(self, key: str) -> Any:
-        return self.summary[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.summary)
-
-    def __len__(self) -> int:
-        return len(self.summary)
+        super().__init__(self.summary)
 
     def __repr__(self) -> str:
         return f"Result of {self.folder}: {len(self.summary)} keys, tables {', '.join(self.tables)}"

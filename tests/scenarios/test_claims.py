@@ -667,6 +667,6 @@ def test_a_page_of_somebody_else_is_left_alone_before_anything_is_played(file, t
     page = tmp_path / "mine.md"
     page.write_text("mine")
     assert main(f"claims --file {file} --out {tmp_path / 'out'} --page {page}".split()) == 2
-    assert "is not a page of ours" in capsys.readouterr().err
+    assert "is not a file of ours" in capsys.readouterr().err
     assert page.read_text() == "mine"
     assert not (tmp_path / "out").exists()

@@ -193,9 +193,9 @@ def test_the_command_draws_a_page_and_prints_the_answer(runs, tmp_path, capsys, 
 @pytest.mark.parametrize(
     "present, says",
     cases("""
-"mine", "is not a page of ours"
+"mine", "is not a file of ours"
 None, "is a folder"
-"", "is not a page of ours"
+"", "is not a file of ours"
 """),
 )
 def test_no_page_of_somebody_else_is_replaced(present, says, runs, tmp_path, capsys):

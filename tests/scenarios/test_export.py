@@ -188,7 +188,7 @@ def test_names_are_text(copy_run, tmp_path):
     read_cells("""
         --origin=1                      write LAT,LON
         --origin=nan,2                  latitude is -90 to 90
-        --out {run}                     cannot be written
+        --out {run}                     is a folder
         --out {run}/none/here.geojson   cannot be written
     """),
 )
@@ -246,7 +246,7 @@ def test_other_files_are_kept(text, town, copy_run, tmp_path, capsys):
         assert main(["export", str(town), "--out", str(out)]) == 2
         errors = capsys.readouterr().err
         assert errors.count("\n") == 1
-        assert f"{out}: exists and is no export of netsim" in errors
+        assert f"{out}: is not a file of ours; move it" in errors
         assert read_files(out.parent) == before
 
 

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from netsim import compiled
 from netsim.errors import BadInput, RunsFailed, format_count, to_one_line
-from netsim.safe import OURS_MOST_BYTES, describe_file_kind, open_regular, open_replacement
+from netsim.safe import describe_file_kind
 from scenarios.app.cli.options import Lenient, emit, join_command_line, say, write_stream
 from scenarios.app.result import show_page
 from scenarios.app.results.export import BEGINNING, Globe, to_geojson
@@ -319,10 +319,15 @@ def report_from_options(args: argparse.Namespace) -> None:
 
 
 def compare_from_options(args: argparse.Namespace) -> None:
-    """Draw the page of several folders; print the answer and the table of main figures."""
+    """Draw the page of several folders, and print the answer and the table of main figures, or one
+    for a paper.
+    """
     from scenarios.app.report.report import write_comparison as draw
     from scenarios.app.results.gathered import gather_runs
 
+    if args.table or args.figure or args.x or args.y:
+        _write_for_paper(args)
+        return
     if not args.out.endswith((".html", ".htm")):
         raise BadInput(f"--out {args.out}: give the name of a page, such as compare.html")
     folders = [Path(name) for name in args.folders]
@@ -341,29 +346,48 @@ def compare_from_options(args: argparse.Namespace) -> None:
         goal = ""
         if args.reach:
             goal = f"when models reach {args.reach:g}, and what is named by then: on the page"
-        say(
-            "\n".join(
-                f"  {line}"
-                for line in lay_out_screen(outcome, {"reach": goal, "page": str(page)})[1:]
-            )
-        )
+        for line in lay_out_screen(outcome, {"reach": goal, "page": str(page)})[1:]:
+            say(f"  {line}")
     _show_page(page, args)
+
+
+def _write_for_paper(args: argparse.Namespace) -> None:
+    from scenarios.app.report.paper_figure import write_figure
+    from scenarios.app.report.plot import render_template
+    from scenarios.app.report.report import write_page
+    from scenarios.app.result import open_sweep
+
+    if args.pages or args.reach or args.open or args.json:
+        raise BadInput("--table, --figure: leave --pages, --reach, --open and --json out")
+    tables = open_sweep(*args.folders).tables
+    if args.figure or args.x or args.y:
+        left_out = write_figure(tables, args.x, args.y, Path(args.figure))
+        say(f"figure in {args.figure}; labels left out, without finite numbers: {left_out}")
+    if args.table:
+        rows = tables["figures"].to_dict("records")
+        text = render_template("table.txt", form=args.table, figures=rows)
+        if args.out == "compare.html":
+            say(text, end="")
+        else:
+            write_page(Path(args.out), text, text.partition("\n")[0])
+
+
+def cite_from_options(args: argparse.Namespace) -> None:
+    """Print BibTeX of what a scenario, or the studies in a folder, use."""
+    from scenarios.app.results.cite import cite
+
+    say(cite(args.study), end="")
 
 
 def export_from_options(args: argparse.Namespace) -> None:
     """Write the tracks of a run for maps elsewhere."""
+    from scenarios.app.report.report import write_page
+
     folder = Path(args.folder)
-    out = _check_out(folder / EXPORT if args.out is None else Path(args.out))
     run = load_finished_run(folder)
     globe = Globe.from_run(folder, run, parse_origin_deg(args.origin))
-    text = to_geojson(run, globe)
-    try:
-        with open_replacement(out) as file:
-            file.write(text.encode())
-    except OSError as error:
-        raise BadInput(
-            f"{out}: cannot be written ({error.strerror}); give --out another file"
-        ) from None
+    out = Path(args.out or folder / EXPORT)
+    write_page(out, to_geojson(run, globe), BEGINNING)
     if np.isfinite(run.get_rows("tracks")["x_m"]).any():
         say(f"tracks in {out}")
     else:
@@ -380,24 +404,6 @@ def export_from_options(args: argparse.Namespace) -> None:
             f"  this run has no geographic origin; its south-west corner was put at "
             f"{lat:g}, {lon:g} (--origin=LAT,LON)"
         )
-
-
-def _check_out(out: Path) -> Path:
-    """Return the file to write: new, or an earlier export."""
-    try:
-        with open_regular(out, OURS_MOST_BYTES, is_ours=True) as file:
-            if file.read(len(BEGINNING)) != BEGINNING:
-                raise BadInput(
-                    f"{out}: exists and is no export of netsim; give --out another file, "
-                    f"or move it away"
-                )
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise BadInput(
-            f"{out}: cannot be written ({error.strerror}); give --out another file"
-        ) from None
-    return out
 
 
 def parse_origin_deg(text: str | None) -> tuple[float, float] | None:

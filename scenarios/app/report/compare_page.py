@@ -169,10 +169,8 @@ def build_comparison_page(
         chapters = _build_learning_chapters(gathered, members, place, reach)
     figures = render_all_figures({name: labels[name] for name in names})
     differing = render_differences({name: studies[name] for name in names})
-    panels = []
     attacks = dict.fromkeys(name for member in members for name in member.attacks)
-    for k, name in enumerate(attacks):
-        panels += draw_attack_panels(members, name, k)
+    panels = [p for k, name in enumerate(attacks) for p in draw_attack_panels(members, name, k)]
     chapters += [
         Chapter("variants-all", "All numbers", [figures]),
         Chapter("differences-all", "What differs", [differing]),
@@ -189,10 +187,11 @@ def build_comparison_page(
         ),
     }
     chapters.append(build_configuration(facts))
-    sources: dict[str, None] = {}
-    for member in members:
-        sources[str(member.study.get("paper") or "")] = None
-        sources[name_trace_file(member.study)] = None
+    sources = dict.fromkeys(
+        source
+        for member in members
+        for source in (member.study.get("paper"), name_trace_file(member.study))
+    )
     sampled = describe_sample(len(manifests), len(gathered.drawn_indices))
     return render_outcome(outcome, chapters, filter(None, sources), says=sampled)
 
@@ -205,11 +204,15 @@ def _join_distinct(texts: Iterable[str]) -> str:
 def _read_members(gathered: Gathered) -> list[Member]:
     """Read the runs that are drawn, each with what the page shows of its kind."""
     if gathered.is_radio:
-        members = []
-        for label, run in _load_drawn_runs(gathered):
-            curves = {name: select_distributions(run, name) for name in SELECTED}
-            members.append(Member(label, run.summary, run.study, curves=curves))
-        return members
+        return [
+            Member(
+                label,
+                run.summary,
+                run.study,
+                curves={name: select_distributions(run, name) for name in SELECTED},
+            )
+            for label, run in _load_drawn_runs(gathered)
+        ]
     if "utility.rank_correlation" not in gathered.summaries[0][1]:
         return [build_member(label, run) for label, run in _load_drawn_runs(gathered)]
     # such runs are many: their tables are left unread
@@ -357,11 +360,11 @@ def build_time_table(members: Members, attack: Mapping[str, str], reach: float) 
     And the homes that are named by then. Raises BadInput where no run has either.
     """
     unit, second = choose_time_unit(members)
-    measured = []
-    for quantity in (RMSE, ACCURACY):
-        series = [_get_series(member, quantity) for member in members]
-        if any(np.isfinite(values).any() for _, values in series):
-            measured.append(quantity)
+    measured = [
+        quantity
+        for quantity in (RMSE, ACCURACY)
+        if any(np.isfinite(_get_series(member, quantity)[1]).any() for member in members)
+    ]
     if not measured:
         raise build_goal_error(reach)
     quantity = measured[0]

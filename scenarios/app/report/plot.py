@@ -15,7 +15,7 @@ from importlib.resources import files
 from math import inf
 
 import numpy as np
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup, escape
 from numpy.typing import ArrayLike
 
@@ -57,12 +57,7 @@ def render_table(
 
     With a key it also has a filter. Columns without a number are words.
     """
-    marks = [[to_mark(cell) for cell in row] for row in rows]
-    if not marks:
-        return Markup()
-    columns = enumerate(zip(*marks, strict=True))
-    words = [k for k, column in columns if all(mark.sorts is None for mark in column)]
-    return render_block("table", title, head, marks, key, words)
+    return render_block("table", title, head, rows, key)
 
 
 def render_outcome_table(outcome_table: OutcomeTable) -> Markup:
@@ -70,19 +65,7 @@ def render_outcome_table(outcome_table: OutcomeTable) -> Markup:
 
     The foot stands in sentences, as a table is sorted.
     """
-    if not outcome_table.rows:
-        return render_block("paragraphs", [], "says")
-    marks = [[to_mark(cell) for cell in row] for row in outcome_table.rows]
-    names = outcome_table.heads
-    kept = [k for k in range(len(names)) if any(row[k].text or row[k].links for row in marks)]
-    heads = [Mark(names[k] or "measure", kind="word") for k in kept]
-    rows = [[row[k] for k in kept] for row in marks]
-    feet = []
-    for name, pairs in zip(names[1:], outcome_table.foot, strict=False):
-        if pairs:
-            feet.append(f"Baselines, {name}: {', '.join(map(' '.join, pairs.items()))}.")
-    notes = render_block("paragraphs", [*feet, *outcome_table.notes], "says")
-    return render_table(outcome_table.title, heads, rows, outcome_table.key) + notes
+    return render_block("outcome_table", outcome_table)
 
 
 def render_outcome(
@@ -109,27 +92,12 @@ def render_page(title: str, chapters: Iterable[Chapter], **top: object) -> str:
     top : what the first section has: below (small print), answers, warns, results, says, facts;
     words : whether words of TERMS are explained.
     """
-    shown = []
-    undrawn = []
-    figures: Fields = {}
-    data: dict[str, str] = {}
-    for chapter in chapters:
-        data |= chapter.data
-        panels = [part for part in chapter.parts if isinstance(part, Panel)]
-        figures |= {panel.key: panel.figure for panel in chapter.panels}
-        undrawn += [f"{p.title}: {p.caption}" for p in panels if p.figure is None]
-        if chapter.panels or any(isinstance(part, str) and part for part in chapter.parts):
-            shown.append(chapter)
+    chapters = list(chapters)
+    figures = {panel.key: panel.figure for chapter in chapters for panel in chapter.panels}
+    data = {key: text for chapter in chapters for key, text in chapter.data.items()}
     if figures:
         data["plotly"] = base64.b64encode((ASSETS / PLOTLY).read_bytes()).decode("ascii")
-    context = {
-        "title": title,
-        "chapters": shown,
-        "undrawn": undrawn,
-        "figures": figures,
-        "data": data,
-        "top": top,
-    }
+    context = {"title": title, "chapters": chapters, "figures": figures, "data": data, "top": top}
     text = TEMPLATES.get_template("page.html").render(context, generator=GENERATOR)
     used = set(re.findall(r'href="#(term-\d+)"', text))
     term = r'<div><dt>[^<]*</dt><dd id="(term-\d+)">[^<]*</dd></div>'
@@ -163,14 +131,11 @@ def _mark_ranges(cell: str) -> Markup:
     return Markup(re.sub(r" \[([^\[\]]*)\]", r' <span class="range">[\1]</span>', escaped))  # noqa: S704
 
 
-def _split_sentence(text: str) -> tuple[str, str]:
+def _split_sentence(text: str) -> list[str]:
     """Split the first sentence, and the rest; a full stop ends a sentence where a capital or
     nothing follows.
     """
-    match = re.match(r"(.+?[.])\s+(?=[A-Z])(.+)", text.strip(), flags=re.DOTALL)
-    if match:
-        return (match[1], match[2])
-    return (text.strip(), "")
+    return [*re.split(r"(?<=[.])\s+(?=[A-Z])", text.strip(), maxsplit=1), ""][:2]
 
 
 TERMS: dict[str, str] = tomllib.loads((ASSETS / "terms.toml").read_text(encoding="utf-8"))
@@ -188,9 +153,12 @@ def _link_terms(text: str) -> Markup:
     return Markup(_WORDS.sub(link, str(escape(text))))  # noqa: S704, escaped
 
 
-TEMPLATES = Environment(loader=PackageLoader("scenarios.app.report", "assets"), autoescape=True)
+TEMPLATES = Environment(
+    loader=PackageLoader("scenarios.app.report", "assets"), autoescape=select_autoescape()
+)
 TEMPLATES.filters |= {
     "asset": _read_asset,
+    "mark": to_mark,
     "ranged": _mark_ranges,
     "sentences": _split_sentence,
     "explained": _link_terms,

@@ -8,8 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from netsim.errors import BadInput, format_count
-from netsim.record import write_text
-from netsim.safe import OURS_MOST_BYTES, describe_file_kind, read_content, remove_parts
+from netsim.safe import (
+    OURS_MOST_BYTES,
+    describe_file_kind,
+    open_replacement,
+    read_content,
+    remove_parts,
+)
 from scenarios.app.report.compare_page import build_comparison_page
 from scenarios.app.report.plot import GENERATOR
 from scenarios.app.report.run_page import build_run_page
@@ -67,12 +72,15 @@ def write_comparison(
     return write_page(out, build_comparison_page(gathered, out.parent, command, reach))
 
 
-def write_page(path: Path, text: str) -> Path:
-    """Write a page, kept; what is not a page of ours is left alone."""
-    refuse_foreign_page(path)
+def write_page(path: Path, content: str | bytes, mark: str = GENERATOR) -> Path:
+    """Write a page, or another kind of file with its mark, kept; what is not ours is left alone."""
+    refuse_foreign_page(path, mark)
+    if isinstance(content, str):
+        content = content.encode("utf-8", "backslashreplace")
     try:
         remove_parts(path.parent, path.name)
-        write_text(path, text)
+        with open_replacement(path) as file:
+            file.write(content)
     except OSError as error:
         raise BadInput(
             f"{path}: cannot be written ({error.strerror}); make room, or see that it can be "
@@ -81,18 +89,18 @@ def write_page(path: Path, text: str) -> Path:
     return path
 
 
-def refuse_foreign_page(path: Path) -> None:
-    """Refuse to write over anything but a page of ours."""
+def refuse_foreign_page(path: Path, mark: str = GENERATOR) -> None:
+    """Refuse to write over anything but a page of ours, or another kind of file with its mark."""
     kind = describe_file_kind(path)
     try:
         old = read_content(path, OURS_MOST_BYTES, is_ours=True) if kind == "file" else None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
-    if kind == "folder" or (old is not None and GENERATOR.encode() not in old):
+    if kind == "folder" or (old is not None and mark.encode() not in old):
         reason = (
             "is a folder; give the name of a file"
             if kind == "folder"
-            else "is not a page of ours; move it"
+            else "is not a file of ours; move it"
         )
         raise BadInput(f"{path}: {reason}, and give the command again")
 

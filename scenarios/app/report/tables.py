@@ -27,7 +27,7 @@ from scenarios.app.report.plot import (
 )
 from scenarios.app.results.folder import LabelledRuns
 from scenarios.app.results.gathered import find_differing_keys
-from scenarios.app.results.outcome import Cell, Cells, Mark
+from scenarios.app.results.outcome import Cells, Mark
 from scenarios.app.results.read import Run, Table, get_section, read_surfaces
 from scenarios.app.results.shown import (
     compute_seed_quartiles,
@@ -131,15 +131,18 @@ def draw_densities(surfaces: Arrays) -> list[Panel]:
     """Draw maps and one answer of a run."""
     key = "density"
     title = "Density map, its references, and the answer of one UE"
-    names = [name for name in DENSITIES if name in surfaces]
-    if not names:
+    maps = [
+        build_density_map(meaning, surfaces, name)
+        for name, meaning in DENSITIES.items()
+        if name in surfaces
+    ]
+    if not maps:
         return [Panel(key, title, "No answer was decoded, so there is no map.")]
     caption = (
         "Yellow is high. The answer is that of the UE nearest to the centre of the area "
         "(the cross), before any "
         "defense: for a server that sees one wave, all bright places are equally likely."
     )
-    maps = [build_density_map(DENSITIES[name], surfaces, name) for name in names]
     return [Panel(key, title, caption, draw_heatmaps(maps))]
 
 
@@ -170,16 +173,12 @@ def draw_obstacles(grid: Arrays) -> list[Panel]:
 def draw_compared_densities(runs: LabelledRuns) -> Iterator[Panel]:
     """Draw answers and maps of the first run of each label; runs: labels and folders."""
     first = dict(reversed(runs))
-    read = {label: read_surfaces(first[label]) for label in dict(runs)}
-    shown = [(label, surfaces) for label, surfaces in read.items() if surfaces][:_MOST_SHOWN]
+    read = ((label, read_surfaces(first[label])) for label in dict(runs))
+    shown = [(label, surfaces) for label, surfaces in read if surfaces][:_MOST_SHOWN]
     if not shown:
         return
-    answers = []
-    estimates = []
-    for label, surfaces in shown:
-        estimates.append(build_density_map(label, surfaces, "estimate"))
-        if "answer" in surfaces:
-            answers.append(build_density_map(label, surfaces, "answer"))
+    estimates = [build_density_map(label, surfaces, "estimate") for label, surfaces in shown]
+    answers = [build_density_map(label, own, "answer") for label, own in shown if "answer" in own]
     if answers:
         caption = (
             "The cross is the UE. With few waves many places are equally likely; with many "
@@ -187,8 +186,11 @@ def draw_compared_densities(runs: LabelledRuns) -> Iterator[Panel]:
         )
         yield Panel("density-answers", "Answer of one UE", caption, draw_heatmaps(answers))
     _, surfaces = shown[0]
-    names = [name for name in ("law", "exact") if name in surfaces]
-    maps = [build_density_map(DENSITIES[name], surfaces, name) for name in names]
+    maps = [
+        build_density_map(DENSITIES[name], surfaces, name)
+        for name in ("law", "exact")
+        if name in surfaces
+    ]
     yield Panel(
         "density-maps",
         "Density maps",
@@ -239,11 +241,11 @@ def render_all_figures(labels: ByLabel) -> str:
     """Render every figure: a row per key, a column per label; it opens on a click."""
     rows: Cells = []
     for key in dict.fromkeys(key for runs in labels.values() for run in runs for key in run):
-        row: list[Cell] = [key]
-        for runs in labels.values():
-            _, median, _ = compute_seed_quartiles(runs, key)
-            row.append(Mark(format_seed_values(runs, key), median))
-        rows.append([*row, describe_key(key)])
+        medians = [
+            Mark(format_seed_values(runs, key), compute_seed_quartiles(runs, key)[1])
+            for runs in labels.values()
+        ]
+        rows.append([key, *medians, describe_key(key)])
     title = f"Every figure: median [quartiles] over seeds, {len(rows)} keys"
     table = render_table(title, ["key", *labels, "what it says"], rows, "every-figure")
     return render_block("folded_parts", title, table)
@@ -264,14 +266,12 @@ def render_differences(studies: Mapping[str, Record]) -> str:
 
     What is not as with the first label is marked.
     """
-    rows: Cells = []
-    for key, (first, *texts) in find_differing_keys(list(studies.values())).items():
-        row: list[Cell] = [key, first]
-        for text in texts:
-            row.append(Mark("same") if text == first else Mark(text, kind="changed"))
-        rows.append(row)
-    heads: list[Cell] = ["key", *studies]
+    rows: Cells = [
+        [key, first, *(Mark("same") if t == first else Mark(t, kind="changed") for t in texts)]
+        for key, (first, *texts) in find_differing_keys([*studies.values()]).items()
+    ]
+    heads = ["key", *studies]
     if len(studies) > MOST_COLUMNS and rows:
         heads, *rows = map(list, zip(["variant", *studies], *rows, strict=True))
     title = f"What differs from “{next(iter(studies))}”"
-    return render_table(title, list(map(str, heads)), rows, "differences")
+    return render_table(title, heads, rows, "differences")

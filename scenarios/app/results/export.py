@@ -18,7 +18,7 @@ from scenarios.app.results.read import Run, Table, iterate_cells, select_rows, s
 from scenarios.app.study import Fields
 
 _DECIMALS = 7  # of degrees: 1 cm
-BEGINNING = b'{"type":"FeatureCollection","netsim_origin":'
+BEGINNING = '{"type":"FeatureCollection","netsim_origin":'
 """the first bytes of every file that is written here, by which it may be replaced"""
 
 Feature = Fields

@@ -179,7 +179,7 @@ def _refuse_without_runs(folder: Path) -> None:
     ):
         raise BadInput(
             f"{folder}: holds a training, which has other figures than a run; netsim report "
-            f"{folder} draws its page with all its seeds"
+            f"{folder} draws its page with all its seeds, and open_training of Python reads it"
         )
 
 

@@ -1,0 +1,35 @@
+"""BibTeX of the methods of studies, from references.bib."""
+
+import re
+from importlib import resources
+from pathlib import Path
+
+from netsim.part import Part, collect_parts
+from scenarios.app.results.folder import STUDY
+from scenarios.app.study.load import load
+
+_ENTRY = re.compile(r"(@.*\n)(?:  cited = \{(.*)\},\n)?((?:  .*\n)+\}\n)")
+"""head, words by which it is cited, and the rest; without words it is always cited"""
+
+_SEED = re.compile(r"(?m)^seed:.*")
+
+
+def cite(source: str) -> str:
+    """Cite what a scenario, or the studies in a folder, use: a comment with the `reference` of each
+    part, or the `paper` of a study, and the entries of which these have a word.
+    """
+    files = {_SEED.sub("", path.read_text()): path for path in Path(source).rglob(STUDY)}
+    parts: list[Part] = [load(path) for path in files.values() or [source]]
+    words = set()
+    for part in parts:
+        parts += collect_parts(part)
+        if word := part.reference or getattr(part, "paper", None):
+            words.add(f"% {getattr(part, 'kind', 'paper')}: {word}".replace("@", "(at)"))
+    said = "\n".join(sorted(words))
+    text = resources.files("scenarios").joinpath("references.bib").read_text("utf-8")
+    entries = [
+        head + rest
+        for head, cited, rest in _ENTRY.findall(text)
+        if any(word in said.lower() for word in cited.lower().split("; "))
+    ]
+    return "\n".join([said, "", *entries])
