@@ -45,7 +45,7 @@ from scenarios.app.results.read import Run, load_finished_run, open_finished_run
 from scenarios.app.results.screen import lay_out_run, lay_out_screen
 from scenarios.app.results.shown import read_adapted_rows
 from scenarios.app.results.statistics import format_figure
-from scenarios.app.run.events import Event, Watch
+from scenarios.app.run.events import Event, Watch, under_way
 from scenarios.app.study import Fields, Record, Value
 
 DRAW_EVERY_S = 0.1
@@ -126,7 +126,9 @@ class Meter(Progress):
         """Say in a log what is done, where no line was written for a while."""
         if self.get_time() - self.shown_s >= AGAIN_S:
             task = self.tasks[0]
-            write_stream(f"{task.description}: {task.fields['far']}\n", self.stream)
+            shares = [f"{job.label} {job.measure_share():.0%}" for job, _ in under_way]
+            text = ", ".join([task.fields["far"], *shares])
+            write_stream(f"{task.description}: {text}\n", self.stream)
         self.again = Timer(AGAIN_S, self.tell_again)
         self.again.start()
 
