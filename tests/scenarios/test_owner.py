@@ -3,6 +3,7 @@ grid."""
 
 import re
 from contextlib import redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from math import pi
 from pathlib import Path
@@ -14,6 +15,8 @@ from pytest import MonkeyPatch, approx, fixture, mark, raises
 
 from netsim.errors import BadInput
 from netsim.maps import unproject_m
+from netsim.mobility.replay import Replay
+from netsim.traces.table import Label
 from scenarios.app.cli.commands import main
 from scenarios.app.cli.options import join_command_line
 from scenarios.app.cli.outcome import parse_origin_deg
@@ -159,3 +162,21 @@ def test_places_that_are_none_are_refused(tmp_path, capsys):
     path.write_text("\n".join([f"{header},user", *rows]))
     assert main([*words, "--home", "1,2"]) == 2
     assert "has several users" in capsys.readouterr().err
+
+
+def test_places_that_the_phone_names_are_the_truth(tmp_path, capsys, monkeypatch):
+    words = [
+        *write_log(tmp_path, (0.0, 0.0)),
+        "--area-deg",
+        "52,4.3,52.05,4.4",
+        "--truth",
+        "labels",
+    ]
+    assert main(words) == 2
+    assert "names no home and no workplace" in capsys.readouterr().err
+    read_fixes = Replay.read_fixes
+    far = Label("all", "home", ORIGIN_DEG[0] + 0.5, ORIGIN_DEG[1])
+    monkeypatch.setattr(Replay, "read_fixes", lambda self: replace(read_fixes(self), labels=(far,)))
+    assert main(words) == 0
+    row = capsys.readouterr().out.strip().splitlines()[-1]
+    assert 40_000 < float(row.split()[4].replace(",", "")) < 70_000

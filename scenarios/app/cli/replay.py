@@ -99,7 +99,11 @@ def replay_from_options(args: argparse.Namespace) -> None:
     scenario = settle_scenario(args)
     study = scenario.study
     trace = _load_trace(study)
-    stated = {
+    labels = _get_replay(study).read_fixes().labels if args.truth else ()
+    if args.truth and not labels:
+        raise BadInput(f"--truth labels: {args.trace} names no home and no workplace; give --home")
+    stated = {label.what: np.array([[label.lon, label.lat]]) for label in labels}
+    stated |= {
         what: np.array([place_deg[::-1]])
         for what in TRUTH
         if (place_deg := parse_origin_deg(getattr(args, what), f"--{what}"))
@@ -107,8 +111,8 @@ def replay_from_options(args: argparse.Namespace) -> None:
     is_one = trace.origin_deg is not None and len(trace.users) == 1
     if stated and not is_one:
         raise BadInput(
-            f"--home, --work: {args.trace} has several users, or no latitude and longitude; leave "
-            "them out, or give the log of one user"
+            f"--home, --work, --truth: {args.trace} has several users, or no latitude and "
+            "longitude; leave them out, or give the log of one user"
         )
     sample_s = _get_replay(study).sample_s or 0.0
     if sample_s > study.round_s:
