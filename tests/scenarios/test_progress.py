@@ -366,3 +366,30 @@ def test_interrupting_a_run_on_a_terminal(out):
     assert code == 130
     assert text.rindex("\033[?25h") > text.rindex("\033[?25l")
     assert text.rstrip().endswith("netsim: interrupted; the same command goes on where it stopped")
+
+
+def test_a_log_is_never_silent_for_long(monkeypatch):
+    monkeypatch.setattr("scenarios.app.cli.outcome.AGAIN_S", 0.05)
+    stream = io.StringIO()
+    with Meter("city", stream=stream) as block:
+        block.show_event(a_round(2))
+        block.tell_again()
+        block.again.join(5)
+        time.sleep(0.2)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) >= 3
+    assert set(lines[1:]) == {"city: round 2 of 4, 50 %"}
+
+
+def test_each_run_of_several_has_its_line():
+    clock = [0.0]
+    stream = io.StringIO()
+    with Meter("city", stream=stream, clock=lambda: clock[0]) as block:
+        for k in (1, 2, 3):  # at once
+            values = {"label": f"row {k}", "seed": k, "summary": {}}
+            block.show_event(Event("run", k, 3, k == 3, values))
+    assert [line.split(", ")[1] for line in stream.getvalue().splitlines()] == [
+        "row 1",
+        "row 2",
+        "row 3",
+    ]

@@ -249,8 +249,9 @@ def name_scenario(scenario: str) -> str:
 
 
 def join_command_line() -> str:
-    """Return the command as it was typed, for the manifest."""
-    return shlex.join(["netsim", *sys.argv[1:]])
+    """Return the command as it was typed, for the manifest, without the places of its owner."""
+    words = "\0".join(["netsim", *sys.argv[1:]])
+    return shlex.join(re.sub(r"(--(?:home|work)[=\0])[^\0]*", r"\1...", words).split("\0"))
 
 
 # -- folders

@@ -45,12 +45,13 @@ from scenarios.app.results.read import Run, load_finished_run, open_finished_run
 from scenarios.app.results.screen import lay_out_run, lay_out_screen
 from scenarios.app.results.shown import read_adapted_rows
 from scenarios.app.results.statistics import format_figure
-from scenarios.app.run.events import Event, Watch
+from scenarios.app.run.events import Event, Watch, under_way
 from scenarios.app.study import Fields, Record, Value
 
 DRAW_EVERY_S = 0.1
 LOG_EVERY_S = 2.0
 FIRST_S = 10.0  # a log has a line by then; what is refused is refused before, with one line alone
+AGAIN_S = 7.0  # after so long without a line a log says again what is done
 LOG_SHARE = 30.0  # a log of a long run has a line for every thirtieth of the time so far
 PACE_S = 86_400.0  # the pace is averaged over a day: a round may take an hour
 ROWS = ("time", "model", "radio", "leakage", "updates", "privacy", "cost", "last", "found")
@@ -108,9 +109,7 @@ class Meter(Progress):
             disable=not self.on_screen,
         )
         self.task = self.add_task(to_one_line(title), total=None, far="preparing")
-        self.first = Timer(
-            FIRST_S, write_stream, (f"{to_one_line(title)}: preparing\n", self.stream)
-        )
+        self.first = self.again = Timer(FIRST_S, self.tell_again)
 
     def start(self) -> None:
         """Show the block, or a first line; the cursor stays visible: nothing has to be restored
@@ -123,6 +122,16 @@ class Meter(Progress):
         elif not (self.quiet or self.as_json):
             self.first.start()
 
+    def tell_again(self) -> None:
+        """Say in a log what is done, where no line was written for a while."""
+        if self.get_time() - self.shown_s >= AGAIN_S:
+            task = self.tasks[0]
+            shares = [f"{job.label} {job.measure_share():.0%}" for job, _ in under_way]
+            text = ", ".join([task.fields["far"], *shares])
+            write_stream(f"{task.description}: {text}\n", self.stream)
+        self.again = Timer(AGAIN_S, self.tell_again)
+        self.again.start()
+
     def get_renderables(self) -> Iterable[RenderableType]:
         """Return the bar, and rows of a name and a text."""
         yield self.make_tasks_table(self.tasks)
@@ -134,7 +143,6 @@ class Meter(Progress):
 
     def show_event(self, step: Event) -> None:
         """Show an event. Raises KeyboardInterrupt where the reader of JSON lines has gone."""
-        self.first.cancel()
         event = step.to_json(self.title)
         unit = name_unit(event)
         now_s = self.get_time()
@@ -160,25 +168,23 @@ class Meter(Progress):
             if not emit({**event, "left_s": left_s}):
                 raise KeyboardInterrupt
             return
-        if self.on_screen:
-            every_s = DRAW_EVERY_S
-        else:
-            every_s = max(LOG_EVERY_S, (now_s - self.began_s) / LOG_SHARE)
-        if event["last"] or now_s - self.shown_s >= every_s:
+        log_every_s = max(LOG_EVERY_S, (now_s - self.began_s) / LOG_SHARE)
+        every_s = DRAW_EVERY_S if self.on_screen else log_every_s
+        if event["last"] or "summary" in event or now_s - self.shown_s >= every_s:
             self.shown_s = now_s
             if self.on_screen:
                 self.refresh()
             else:
-                if left_s is None or event["last"]:
-                    left = ""
-                else:
-                    left = f"; {timedelta(seconds=left_s)} left"
+                left = (
+                    "" if left_s is None or event["last"] else f"; {timedelta(seconds=left_s)} left"
+                )
                 texts = ", ".join(filter(None, [f"{unit} {done}/{total}", *rows.values()]))
                 write_stream(f"{self.tasks[0].description}: {texts}{left}\n", self.stream)
 
     def __exit__(self, kind: type[BaseException] | None, *error: Value) -> None:
         """Leave a line of work that is done, and the last state of work that was ended."""
         self.first.cancel()
+        self.again.cancel()
         self.live.transient = kind is None or not self.counted
         if not self.on_screen:  # Rich before 14.3 ends also what it never showed by an empty line
             return
@@ -406,18 +412,18 @@ def export_from_options(args: argparse.Namespace) -> None:
         )
 
 
-def parse_origin_deg(text: str | None) -> tuple[float, float] | None:
-    """Return latitude and longitude, of --origin."""
+def parse_origin_deg(text: str | None, option: str = "--origin") -> tuple[float, float] | None:
+    """Return latitude and longitude, of an option."""
     if text is None:
         return None
     try:
         lat, lon = map(float, text.split(","))
     except ValueError:
         raise BadInput(
-            f"--origin {text}: write LAT,LON in degrees, for example --origin=48.8566,2.3522"
+            f"{option} {text}: write LAT,LON in degrees, for example {option}=48.8566,2.3522"
         ) from None
     if not (abs(lat) <= 90 and abs(lon) <= 180):
-        raise BadInput(f"--origin {text}: latitude is -90 to 90 and longitude -180 to 180 degrees")
+        raise BadInput(f"{option} {text}: latitude is -90 to 90 and longitude -180 to 180 degrees")
     return lat, lon
 
 

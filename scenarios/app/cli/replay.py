@@ -11,6 +11,7 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import cross_axes
 from netsim.clock import DAY_S
 from netsim.errors import BadInput, format_count
+from netsim.maps import unproject_m
 from netsim.mobility.replay import Replay
 from netsim.notice import sort_by_severity
 from netsim.radio.shadowing import Correlated
@@ -24,15 +25,24 @@ from scenarios.app.cli.options import (
     choose_out,
     collect_overrides,
     emit,
+    format_text_table,
     read_resources,
     say,
     say_fitted,
     shorten_name,
 )
-from scenarios.app.cli.outcome import describe_folders, emit_outcome, open_page, print_outcome
+from scenarios.app.cli.outcome import (
+    describe_folders,
+    emit_outcome,
+    open_page,
+    parse_origin_deg,
+    print_outcome,
+)
 from scenarios.app.cli.play import play_study, play_sweep
 from scenarios.app.report.report import write_report
 from scenarios.app.results.folder import PAGE, refuse_foreign_names
+from scenarios.app.results.owner import HEADS, TRUTH, find_places_m, tabulate_owner
+from scenarios.app.results.read import Run, list_finished_runs, open_finished_run
 from scenarios.app.run.notices import find_trace_notices
 from scenarios.app.run.runner import build_run_job
 from scenarios.app.study import Fields
@@ -53,6 +63,8 @@ _TICKS_S = (1, 10, 30, 60, 300, 600)  # of a trace of less than two days
 _MIN_TICKS = 200  # of such a trace
 _SITES = 33  # of a default layout
 _FIELD_VALUES = 5e7  # of the shadowing of all sites
+BOXES = {"district-6-km": 0.05, "city-25-km": 0.2, "region-125-km": 1.0}
+"""public boxes, and the sides of their grids in degrees"""
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _READING = (
     "cell",
@@ -94,43 +106,95 @@ def replay_from_options(args: argparse.Namespace) -> None:
     if (args.adapt or args.aim) and not args.defend:
         raise BadInput("--adapt, --for: tune the attackers of --defend; give that too")
     args.scenario = args.scenario or (PUBLISHED if args.published else REPLAY)
-    scenario = Scenario.from_source(args.scenario)
-    if not scenario.document.data.get("learning"):
+    if not Scenario.from_source(args.scenario).document.data.get("learning"):
         raise BadInput(
             f"{args.scenario}: has no `learning:` section, so a replay has nothing to "
             f"attack; play it by netsim run"
         )
     read_resources(args)
-    choices = (
-        (override_round_and_tick, override_decorrelation, override_by_trace, override_slow_attacks)
-        if args.scenario == REPLAY
-        else (override_by_trace,)
-    )
-    scenario = scenario.with_changes(collect_trace_overrides(args) | collect_overrides(args))
-    for choose in choices:
-        if changes := choose(scenario):
-            scenario = scenario.with_changes(changes)
+    scenario = settle_scenario(args)
     study = scenario.study
+    trace = _load_trace(study)
+    labels = _get_replay(study).read_fixes().labels if args.truth else ()
+    if args.truth and not labels:
+        raise BadInput(f"--truth labels: {args.trace} names no home and no workplace; give --home")
+    stated = {label.what: np.array([[label.lon, label.lat]]) for label in labels}
+    stated |= {
+        what: np.array([place_deg[::-1]])
+        for what in TRUTH
+        if (place_deg := parse_origin_deg(getattr(args, what), f"--{what}"))
+    }
+    is_one = trace.origin_deg is not None and len(trace.users) == 1
+    if stated and not is_one:
+        raise BadInput(
+            f"--home, --work, --truth: {args.trace} has several users, or no latitude and "
+            "longitude; leave them out, or give the log of one user"
+        )
     sample_s = _get_replay(study).sample_s or 0.0
     if sample_s > study.round_s:
         raise BadInput(
             f"a fix every {sample_s:,g} s is less than one per round of {study.round_s:,g} s; "
             "give a shorter --sample, or a longer --round"
         )
+    facts = list_trace_facts(study)
     if args.json:
-        emit({"event": "trace", "lines": list_trace_facts(study)})
+        emit({"event": "trace", "lines": facts})
     else:
-        say_fitted(list_trace_facts(study))
+        say_fitted(facts)
     out = choose_replay_folder(args)
+    if args.published:
+        _play_both_ways(args, scenario, out)
+        return
     if args.defend:
         play_sweep(args, REPLAY, scenario, out, only=list_defence_labels(study))
-    elif args.published:
-        _play_both_ways(args, scenario, out)
+        runs = {label: open_finished_run(path) for label, path in list_finished_runs(out)}
     else:
-        print_outcome(out, args, REPLAY, play_study(scenario, out, args, REPLAY))
+        run = play_study(scenario, out, args, REPLAY)
+        print_outcome(out, args, REPLAY, run)
         open_page(out, args)
         if not args.json and study.vary is not None:
             say("  what helps: the same command with --defend plays this beside defenses")
+        is_stated = args.area_deg or args.area_m or study.world.city.has_size
+        runs = {"the stated area" if is_stated else "its own box: follows from the log": run}
+        if is_one and not is_stated and trace.time_s[-1] >= 2 * DAY_S:
+            runs = play_boxes(args, trace, run) | runs
+    if is_one and not args.json:
+        say(format_text_table(HEADS, tabulate_owner(runs, stated), left=6))
+
+
+def settle_scenario(args: argparse.Namespace) -> Scenario:
+    """Return the scenario with what options say of the trace, and with what the trace decides."""
+    scenario = Scenario.from_source(
+        args.scenario, collect_trace_overrides(args) | collect_overrides(args)
+    )
+    choices = (
+        (override_round_and_tick, override_decorrelation, override_by_trace, override_slow_attacks)
+        if args.scenario == REPLAY
+        else (override_by_trace,)
+    )
+    for choose in choices:
+        scenario = scenario.with_changes(choose(scenario))
+    return scenario
+
+
+def play_boxes(args: argparse.Namespace, trace: Trace, run: Run) -> dict[str, Run]:
+    """Play a log of one user in each of the public boxes that hold his home or place of most time.
+
+    They lie on fixed grids, and the log does not move them.
+    """
+    first_s = trace.local.midnight_s
+    at_deg = unproject_m(find_places_m(run)[0], trace.origin_deg or (0.0, 0.0))
+    runs = {}
+    for name, side_deg in BOXES.items():
+        low_deg = side_deg * np.floor(at_deg[0, ::-1] / side_deg)
+        options = vars(args) | {
+            "area_deg": ",".join(map("{:.2f}".format, [*low_deg, *low_deg + side_deg])),
+            "since": str(first_s),
+            "until": str(first_s + trace.time_s[-1] + 1.0),
+        }
+        scenario = settle_scenario(argparse.Namespace(**options))
+        runs[name] = play_study(scenario, run.folder / "boxes" / name, args, name)
+    return runs
 
 
 def list_defence_labels(study: Study) -> list[str]:
@@ -204,10 +268,9 @@ def parse_seconds(text: str, option: str = "--round") -> float:
     """Return the seconds of `24h`, `7d`, `2w`, `90min`, `90m` or `3600s`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)", text.strip())
     if match is None or float(match[1]) <= 0:
-        units = "s, m or min (minutes), h, d, w"
         raise BadInput(
-            f"{option} {text[:40]}: write a length with its unit ({units}), such as 24h, "
-            f"7d, 90min or 3600s"
+            f"{option} {text[:40]}: write a length with its unit (s, m or min (minutes), h, d, w), "
+            "such as 24h, 7d, 90min or 3600s"
         )
     return float(match[1]) * _SECONDS[match[2]]
 
@@ -231,21 +294,18 @@ def override_round_and_tick(scenario: Scenario) -> Fields:
 
 
 def override_decorrelation(scenario: Scenario) -> Fields:
-    """Return a decorrelation distance whose fields of shadowing fit into memory, of a wide area
-    without measured RSRP.
-    """
+    """Return a decorrelation distance whose fields of shadowing fit into memory, of a wide area."""
     study = scenario.study
     trace = _load_trace(study)
     shadowing = study.world.radio.shadowing
     stated = any(key.startswith("world.radio.shadowing") for key in scenario.overrides)
-    if stated or trace.rsrp_dbm is not None or not isinstance(shadowing, Correlated):
+    if stated or not isinstance(shadowing, Correlated):
         return {}
     cell_m2 = _SITES * np.prod(10 * trace.area.side_m) / _FIELD_VALUES
-    min_m = float(np.sqrt(cell_m2))  # a grid of a tenth of it
-    wide = min_m > shadowing.decorrelation_m
-    if wide:
-        return {"world.radio.shadowing.decorrelation_m": float(np.ceil(min_m / 10) * 10)}
-    return {}
+    min_m = cell_m2**0.5  # a grid of a tenth of it
+    if min_m <= shadowing.decorrelation_m:
+        return {}
+    return {"world.radio.shadowing.decorrelation_m": float(np.ceil(min_m / 10) * 10)}
 
 
 def override_by_trace(scenario: Scenario) -> Fields:
@@ -266,15 +326,10 @@ def override_max_targets(scenario: Scenario) -> Fields:
     Attacks take far longer than training, and their figures are medians over targets.
     """
     study = scenario.study
-    mobility = study.world.ues.mobility
-    if (
-        _TARGETS in scenario.overrides
-        or study.learned.threat.n_targets is not None
-        or not isinstance(mobility, Replay)
-    ):
+    is_set = _TARGETS in scenario.overrides or study.learned.threat.n_targets is not None
+    if is_set or len(_load_trace(study).users) <= MAX_TARGETS:
         return {}
-    few = len(mobility.load(study.round_s).users) <= MAX_TARGETS
-    return {} if few else {_TARGETS: MAX_TARGETS}
+    return {_TARGETS: MAX_TARGETS}
 
 
 def override_hold_out(study: Study) -> Fields:
@@ -313,8 +368,8 @@ def override_public_rsrp(study: Study) -> Fields:
         side = (np.arange(_PLACES) + 0.5) / _PLACES
         places_m = world.area.sample(cross_axes(side, side))
         rsrp_dbm = world.budget.rsrp_dbm(places_m, None).max(axis=1)
-    level = round(float(np.mean(rsrp_dbm)))
-    spread = max(round(float(np.std(rsrp_dbm))), 1)
+    level = round(rsrp_dbm.mean())
+    spread = max(round(rsrp_dbm.std()), 1)
     return {
         "learning.learner.public_rsrp_mean_dbm": min(max(level, -160), 0),
         "learning.learner.public_rsrp_std_db": min(spread, 60),
@@ -401,7 +456,7 @@ def list_trace_facts(study: Study) -> list[str]:
             f"attacked and "
             f"their leakage measured; all of them train (--set {_TARGETS}=null attacks all)"
         )
-    span_s = float(np.ptp(trace.time_s))
+    span_s = np.ptp(trace.time_s)
     if 2 * study.round_s <= span_s < 2 * DAY_S:
         lines.append(
             f"rounds of {study.round_s:,g} s: the trace lasts {span_s:,.0f} s (--round "
@@ -420,11 +475,9 @@ def choose_replay_folder(args: argparse.Namespace) -> Path:
     """Return the folder of a replay; one whose trace lies elsewhere has a digest of its path."""
     path = Path(args.trace).resolve()
     stem = re.sub(r"\.csv(\.gz)?$", "", path.name)
-    if path.parent == Path.cwd():
-        trace_name = stem
-    else:
-        trace_name = shorten_name(f"{stem} {path}", 20 + min(len(stem), 20))
-    words = [trace_name, args.cell, args.round]
+    is_here = path.parent == Path.cwd()
+    name = stem if is_here else shorten_name(f"{stem} {path}", 20 + min(len(stem), 20))
+    words = [name, args.cell, args.round]
     words += [word for word in ("published", "defend") if getattr(args, word)]
     options = {name: value for name in _NAMED if (value := getattr(args, name))}
     if args.scenario not in (None, REPLAY, PUBLISHED):

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from netsim import compiled
 from scenarios.app.study import Fields, Record
@@ -52,6 +52,8 @@ class Event(NamedTuple):
 
 
 Watch = Callable[[Event], None]
+under_way: list[Any] = []
+"""jobs that an executor of this process plays now, each with its handle"""
 RETRIES = 2
 """attempts after the first one, unless stated"""
 

@@ -29,6 +29,7 @@ from scenarios.app.run.events import (
     allow_interrupts,
     block_worker_signals,
     ignore_event,
+    under_way,
     was_interrupted,
     work_for_parent,
 )
@@ -85,7 +86,8 @@ class Executor(ABC, Generic[Handle]):
         self.retries = retries
         self.waiting = deque[Job]()
         self.attempts = Counter[Path]()
-        self.under_way: list[tuple[Job, Handle]] = []
+        self.under_way: list[tuple[Job, Handle]] = under_way
+        self.under_way.clear()
 
     @abstractmethod
     def start(self, jobs: Jobs) -> Sequence[Handle]:
@@ -120,9 +122,9 @@ class Executor(ABC, Generic[Handle]):
             if done is None:
                 time.sleep(_LOOK_EVERY_S)
                 continue
-            self.under_way.remove(done)
             job, handle = done
             end = self.read_outcome(handle)
+            self.under_way.remove(done)
             self.attempts[job.folder] += 1
             if not isinstance(end, Failure):
                 return job, end

@@ -217,6 +217,14 @@ class Job:
         """Return whether the folder holds this very job, finished or not."""
         return has_text(self.folder / STUDY, self.text)
 
+    def measure_share(self) -> float:
+        """Return the share of a run under way that is played; 0 where that is not known."""
+        with suppress(BadInput, OSError, LookupError, ValueError):
+            last = (self.folder / "rounds.csv").read_text().splitlines()[-1]
+            record = read_json(self.folder / self.kind.record)
+            return float(last.split(",")[1]) / float(record["duration_s"])
+        return 0.0
+
     def clear(self) -> None:
         """Remove all results."""
         for name in self.kind.files:
