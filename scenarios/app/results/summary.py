@@ -235,6 +235,8 @@ def _collect_attacks(run: Run, study: Study) -> Iterator[Part]:
             density = points["ue"], points["position_m"], settings.peak_width_m
             rows = {"guesses": select_last_guess_rows(leakage, labels)}
             rows |= collect_chance_rows(truth, area, *density)
+            if len(named_m := tables["operator"]["home_named_m"]):
+                rows["home by operator"] = {"hit": named_m <= near_m}
             chance = collect_chance_rows(densest, area, *density)
             if chance:
                 rows["densest by chance"] = chance["home by chance"]
