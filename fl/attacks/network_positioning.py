@@ -6,7 +6,6 @@ import numpy as np
 
 from fl.attacks.base import View
 from fl.attacks.home_cells import (
-    HomeCells,
     NightAttack,
     compute_cell_log_law,
     compute_relative_levels_db,
@@ -68,14 +67,14 @@ class NetworkPositioning(NightAttack):
     """an attack on updates whose map is multiplied with its own; none: it reads no update"""
 
     reference = "3GPP TS 36.305, Section 8.3, and TS 38.305, Sections 8.9 and 8.14 (E-CID, UL-AoA)"
-    example = {"kind": "network-positioning"}
+    example = {"kind": "network-positioning", "population": {"kind": "uniform"}}
 
     needs = {
         MEASURED: (
             "reads what base stations measure; grant some of it with threat.operator, and set "
             "threat.observes: updates or aggregate, without shuffle"
         ),
-        "positions": HomeCells.needs["positions"],
+        "positions": "says where UEs live, and these data have no places to compare that with",
     }
 
     def start(self) -> Heard:

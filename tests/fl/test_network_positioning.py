@@ -21,7 +21,7 @@ from netsim.rng import Streams
 from netsim.world.coverage_law import CoverageLaw
 from netsim.world.setting import Radio
 from netsim.world.world import World
-from scenarios import load
+from scenarios import load, run
 
 AT_M = np.array([[300.0, 300, 25], [1000, 700, 25], [1700, 300, 25], [1700, 300, 25]])
 ALL = ("cell", "timing-advance", "angle", "levels")
@@ -215,3 +215,16 @@ def test_it_is_refused_where_nothing_is_granted(threat):
 def test_grants_stand_once():
     with raises(ValueError, match="'cell' stands 2 times"):
         Threat(operator=("cell", "cell"))
+
+
+def test_a_run_states_what_the_operator_names_without_learning(tmp_path):
+    exact = {"timing_step_m": 0, "angle_los_deg": 0, "angle_nlos_deg": 0}
+    changes = {"world.duration_s": 86_400, "world.ues.count": 12, "world.radio.positioning": exact}
+    result = run(load("city/operator", changes), tmp_path)
+    # one of the twelve is out at midnight
+    assert result["attack.network-positioning.home_located.percent"] > 90
+    assert result["attack.network-positioning.home_located.shuffled.percent"] < 10
+    named_m = result.tables["operator"]["home_named_m"]
+    assert len(named_m) == 12
+    share = 100 * np.mean(named_m <= 100)
+    assert result["baseline.operator.home_located.percent"] == share == 100
