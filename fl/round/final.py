@@ -94,7 +94,8 @@ def _write_operator(setup: Setup, world: World) -> None:
     public = setup.public
     home_m = world.places.home_m
     home_m = home_m[np.isfinite(home_m[:, 0])]
-    area_m2 = np.prod(public.area.side_m) * (public.n_cell + len(home_m))
+    # with a few more, so that the grid of one UE has no million places
+    area_m2 = np.prod(public.area.side_m) * (8 + public.n_cell + len(home_m))
     if public.antennas is None or not home_m.size or area_m2 > _MOST_M2:
         return
     floor_area = world.buildings.measure_middles_and_floor_areas()
