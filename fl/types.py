@@ -26,6 +26,7 @@ from netsim.columns import (
     split_blocks,
 )
 from netsim.geometry import Area
+from netsim.radio.positioning import NetworkFixes
 from netsim.radio.uplink import Channel
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -744,7 +745,8 @@ class Timing(Columns):
     requested_s, arrived_s : when the UE was asked, and when its last bit came; base_station : index
     of the cell that it came through, -1 for none; n_bits : size of the UE's upload, all its rows
     together; staleness : versions of the model since the one that the update began from, 0 in
-    synchronous rounds.
+    synchronous rounds; network : what base stations measured as UEs connected, for an attacker that
+    is granted some of it, in the first phase of a learner.
     """
 
     requested_s: FloatArray
@@ -752,6 +754,7 @@ class Timing(Columns):
     base_station: IntArray
     n_bits: FloatArray
     staleness: IntArray
+    network: NetworkFixes | None = None
 
 
 def rank_place(status: str) -> int:

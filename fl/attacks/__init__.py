@@ -20,6 +20,7 @@ ATTACKS = OneOf(
         "arrival-times": "fl.attacks.arrival_times:ArrivalTimes",
         "link-maps": "fl.attacks.link_maps:LinkMaps",
         "home-cells": "fl.attacks.home_cells:HomeCells",
+        "network-positioning": "fl.attacks.network_positioning:NetworkPositioning",
         "re-identify": "fl.attacks.re_identify:ReIdentify",
     },
 )

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from fl.attacks.base import View
 from fl.learners import Learner
 from fl.tracking.pseudonyms import PSEUDONYMS, Permanent, Pseudonyms
-from fl.types import Model, Received, Timing
+from fl.types import Model, Received, Timing, list_offers
 from netsim.columns import pick_even_indices
 from netsim.part import Coordinates, Part
 from netsim.rng import Rng
@@ -25,6 +25,8 @@ SENDERS = "names of senders"
 """offered where the attacker sees senders, by whatever name"""
 KNOWN_HOMES = "homes of residents"
 """offered where the attacker knows homes"""
+MEASURED = "measurements of the operator"
+"""offered where the attacker is granted some of what base stations measure"""
 PARTICIPANTS = "lasting names of participants"
 """offered where the attacker knows whose updates are in what it sees, by names that do not
 change"""
@@ -49,6 +51,10 @@ class Threat(Part):
     through which cell, nor how many samples are behind it. All models of a UE stay together. With
     `cells: false` it does not learn through which cell an update came, as behind a relay or a core
     network that keeps this to itself; names, times and sizes stay.
+
+    An attacker that is the network's `operator`, or hears from it, is granted what base stations
+    measure of the connection over which each update comes, whatever `cells` says. A third party
+    that shuffles updates also keeps apart which connection brought which.
 
     `knowledge` is further knowledge of the attacker: `weights` (the initial model of the round,
     which is broadcast to all participants), `training` (learning rate, epochs and batch size of the
@@ -97,26 +103,28 @@ class Threat(Part):
 
     cells: bool = True
     """whether it learns through which cell each update comes; false: a relay hides that"""
+    operator: tuple[Literal["cell", "timing-advance", "angle", "levels"], ...] = ()
+    """what it is granted of the network's own measurements of each connection: the serving cell,
+    which all others tell too, timing advance, angle of arrival, and levels of the three strongest
+    sites; see `world.radio.positioning`"""
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """Capabilities that attacks may require."""
-        words = {
-            "weights": "starting weights",
-            "training": "training details",
-            "homes": KNOWN_HOMES,
+        sees = self.observes != "model"
+        hears = sees and not self.shuffle
+        facts = {
+            self.observes: True,
+            "starting weights": "weights" in self.knowledge,
+            "training details": "training" in self.knowledge,
+            KNOWN_HOMES: self.knows_homes,
+            SENDERS: sees,
+            ARRIVAL_TIMES: hears,
+            CELLS: hears and self.cells,
+            MEASURED: hears and bool(self.operator),
+            PARTICIPANTS: self.knows_participants and not self.renames,
         }
-        offered: set[str] = {self.observes}
-        offered.update(words[k] for k in self.knowledge if k in words)
-        if self.observes != "model":
-            offered.add(SENDERS)
-            if not self.shuffle:
-                offered.add(ARRIVAL_TIMES)
-                if self.cells:
-                    offered.add(CELLS)
-        if self.knows_participants and not self.renames:
-            offered.add(PARTICIPANTS)
-        return frozenset(offered)
+        return list_offers(facts)
 
     @property
     def sums_updates(self) -> bool:
@@ -158,7 +166,7 @@ class Threat(Part):
         """Whether it knows enough to make an update of its own."""
         return {"weights", "training"} <= set(self.knowledge)
 
-    @field_validator("knowledge")
+    @field_validator("knowledge", "operator")
     @classmethod
     def _check_repeats(cls, knows: tuple[str, ...]) -> tuple[str, ...]:
         if twice := [word for word in knows if knows.count(word) > 1]:

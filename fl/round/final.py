@@ -3,11 +3,13 @@ about its scores.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
 import numpy as np
 
+from fl.attacks.network_positioning import NetworkPositioning
 from fl.data.hold_out import find_blocks, is_in_new_block
 from fl.defenses.budgeted import AS_PRINTED
 from fl.leakage import leakage
@@ -30,6 +32,7 @@ from fl.round.leaked import collect_revised, tabulate_beliefs
 from fl.round.learning import Learning
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import RoundState
+from fl.tracking.population import Everywhere, InBuildings
 from fl.types import NEW_PLACE, HeldOut, Local, Metrics, Model, RoundContext
 from netsim.columns import pick_even_indices
 from netsim.notice import Notice
@@ -42,6 +45,7 @@ Table = Mapping[str, np.ndarray]
 KRIGED = 20_000  # samples of all models together, and places, that kriging looks at
 # without a training sample, of which a map is scored by place: of fewer a room or two decide
 LEAST_BLOCKS = 20
+_MOST_M2 = 5e9  # of the operator's maps of all cells and UEs together
 CENTRAL_MODELS = 3  # factor of samples in central training of all models together
 
 
@@ -66,6 +70,7 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
         setup.learning.leakage, state.leakage, world.area, world.places
     )
     _write_rows(setup, "named", named)
+    _write_operator(setup, world)
     _write_lists(setup, state, world, named)
     now_s = world.env.now
     week_s = world.clock.week_s(now_s)
@@ -80,6 +85,29 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
 def _write_rows(setup: Setup, table: str, rows: Iterable[Row]) -> None:
     for row in rows:
         setup.recorder.write_row(table, **row)
+
+
+def _write_operator(setup: Setup, world: World) -> None:
+    """What the operator names without learning, by one fix of each UE at home: of cell, timing
+    advance and angle. Nothing where maps of all UEs are too large, as of over 1,200 in 2 km x 2 km.
+    """
+    public = setup.public
+    home_m = world.places.home_m
+    home_m = home_m[np.isfinite(home_m[:, 0])]
+    # with a few more, so that the grid of one UE has no million places
+    area_m2 = np.prod(public.area.side_m) * (8 + public.n_cell + len(home_m))
+    if public.antennas is None or not home_m.size or area_m2 > _MOST_M2:
+        return
+    floor_area = world.buildings.measure_middles_and_floor_areas()
+    public = replace(public, floor_area=floor_area)
+    operator = NetworkPositioning(population=InBuildings() if len(floor_area) else Everywhere())
+    grid = operator.build_grid(public, len(home_m))
+    links = world.budget.compute_links(world.env.now, home_m)
+    fixes = world.measure_network(links, home_m, links.serving, ("timing-advance", "angle"))
+    mass = operator.sum_discs(operator.compute_log_laws(fixes, grid, public), grid, public)
+    named_m = operator.find_best(mass, grid, 2)
+    away_m = np.linalg.norm(named_m - home_m[:, None], axis=2)
+    setup.recorder.write("operator", {"home_named_m": np.nanmin(away_m, axis=1)})
 
 
 def _measure_final_utility(setup: Setup, state: RoundState, world: World) -> Metrics:

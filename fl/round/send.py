@@ -67,9 +67,15 @@ def prepare_uploads(
         learning, learnt, local, facts, states, phase.streams, setup.probe
     )
     links = world.compute_links()
+    position_m = world.locate_ues()
+    cell = world.find_serving(links)
+    threat = learning.threat
+    network = None
+    if threat.operator and phase.name == learning.learner.phases[0]:
+        network = world.measure_network(links, position_m, cell, threat.operator).select(learnt.ue)
     ue = learnt.ue
     n = len(ue)
-    serving = world.find_serving(links)[ue]
+    serving = cell[ue]
     bits_of_ue = sending.payload.count_bits(sending.cohort.rows)
     uploads = Uploads(
         window=np.full(n, facts.round),
@@ -80,14 +86,14 @@ def prepare_uploads(
         sent=sent,
         bits=bits_of_ue[of_row],
         rho=np.full(n, setup.uplink.noise_scale(sending.payload)),
-        position_m=world.locate_ues()[ue],
+        position_m=position_m[ue],
         serving=serving,
         distance_m=_select_serving(links.distance_m, ue, serving),
         rsrp_dbm=_select_serving(links.rsrp_dbm, ue, serving),
         weight=np.zeros(n),
         staleness=np.full(n, -1),
+        network=network,
     )
-    threat = learning.threat
     if threat.receiver is None:
         return uploads, sending, spends
     antenna, antenna_links = world.build_cohort_at(

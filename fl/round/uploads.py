@@ -11,6 +11,7 @@ import numpy as np
 
 from fl.types import DenseUpdates, Local, Model, Received, Timing, Updates
 from netsim.columns import Columns, frozen, no_ints
+from netsim.radio.positioning import NetworkFixes
 from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -27,7 +28,8 @@ class Uploads(Columns):
     When they were asked: window, version, asked_s: of the request, and the version of the model
     that they began from; local: what they learnt from; position_m (n, 2); serving (-1: none),
     distance_m, rsrp_dbm: their base stations, NaN without one; strength (gain and fading),
-    antenna_m, los (NaN: unknown): their links to an eavesdropper's antenna.
+    antenna_m, los (NaN: unknown): their links to an eavesdropper's antenna; network: what base
+    stations measured, where the attacker is granted some of it.
 
     Updates (n, d): made: as learnt; sent: as protected; got: as the server decoded them; heard: as
     an eavesdropper did. bits: size of the UE's upload, all its rows together; rho: scale of the
@@ -66,6 +68,7 @@ class Uploads(Columns):
     group: IntArray | None = None
     company: IntArray | None = None
     opened: BoolArray | None = None
+    network: NetworkFixes | None = None
 
     @property
     def ue(self) -> IntArray:
@@ -126,7 +129,14 @@ class Uploads(Columns):
 
     def build_timing(self, version: int) -> Timing:
         """Times of rows (n,) that are merged into a model of this version."""
-        return Timing(self.asked_s, self.end_s, self.serving, self.bits, version - self.version)
+        return Timing(
+            self.asked_s,
+            self.end_s,
+            self.serving,
+            self.bits,
+            version - self.version,
+            self.network,
+        )
 
     def sort_rows(self) -> Uploads:
         """By increasing (ue, model)."""

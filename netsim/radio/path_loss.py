@@ -348,8 +348,10 @@ def _compute_beyond_db(
     return last * np.log10(breakpoint_m**2 + (pairs.bs_height_m - ue_height_m) ** 2)
 
 
-def _compute_urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
-    """18 / d + exp(-d / decay) (1 - 18 / d), and 1 up to 18 m."""
+def compute_urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
+    """18 / d + exp(-d / decay) (1 - 18 / d), and 1 up to 18 m: probability of sight of UMa and
+    UMi.
+    """
     share = 18.0 / np.maximum(distance_m, 18.0)
     return np.exp(distance_m / -decay_m) * (1.0 - share) + share
 
@@ -371,7 +373,7 @@ class UrbanMacro(_Urban):
     def los_probability(self, pairs: Pairs) -> FloatArray:
         d = pairs.outdoor_distance_m
         height_m = pairs.ue_height_m
-        probability = _compute_urban_sight(d, 63.0)
+        probability = compute_urban_sight(d, 63.0)
         if isinstance(height_m, np.ndarray):
             rows = np.flatnonzero(height_m[:, 0] > 13.0)
             above = (np.minimum(height_m[rows], 23.0) - 13.0) / 10.0
@@ -426,7 +428,7 @@ class UrbanMicro(_Urban):
     nlos_decorrelation_m = 13.0  # [Table 7.5-6]
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
-        return _compute_urban_sight(pairs.outdoor_distance_m, 36.0)
+        return compute_urban_sight(pairs.outdoor_distance_m, 36.0)
 
 
 class RuralMacro(_Tr38901Scenario):

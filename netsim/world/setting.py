@@ -21,6 +21,7 @@ from netsim.radio.downlink import Downlink, Handover
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.indoor_links import NoPenetration, Penetration, Tr38901Penetration
 from netsim.radio.path_loss import LogDistance, PathLoss
+from netsim.radio.positioning import Positioning
 from netsim.radio.schedulers import AirInterface
 from netsim.radio.shadowing import Correlated, NoShadowing, Shadowing
 from netsim.radio.sight import AlwaysInSight, Sight
@@ -246,6 +247,8 @@ class Radio(Part):
     """handover model; none: the serving cell is always the strongest"""
     downlink: Downlink = Downlink()
     """the downlink: receiver noise, and the rate that an SINR gives"""
+    positioning: Positioning = Positioning()
+    """how well base stations measure where a UE is"""
     uplink: Annotated[Uplink, UPLINKS] = Ideal()
     """uplink model"""
     dynamic_uplink: AirInterface | None = None

@@ -1,6 +1,6 @@
 """The world: one SimPy environment in which UEs move and measure."""
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import inf
@@ -19,6 +19,13 @@ from netsim.radio.downlink import Attachment, Handover
 from netsim.radio.indoor_links import Environment
 from netsim.radio.link_budget import Budget, KeptLinks, RadioLinks, split_positions
 from netsim.radio.path_loss import Pairs
+from netsim.radio.positioning import (
+    EXCESS_DECADES,
+    EXCESS_MEDIAN_M,
+    N_LEVELS,
+    SQUARE_M,
+    NetworkFixes,
+)
 from netsim.radio.power import Power
 from netsim.radio.shadowing import Shadow
 from netsim.radio.transmissions import Look, SeenLinks
@@ -459,6 +466,43 @@ class World:
         if self.attached is None:
             return links.serving
         return self.attached.serving
+
+    def measure_network(
+        self, links: RadioLinks, position_m: FloatArray, cell: IntArray, granted: Collection[str]
+    ) -> NetworkFixes:
+        """What base stations measure of UEs (n,) at positions (n, 2) over links, by their cells
+        (n,): what is granted of it (see `netsim.radio.positioning`).
+        """
+        part = self.setting.radio.positioning
+        rng = self.ground.streams.derive_rng("radio.positioning")
+        ue = np.arange(len(cell))
+        seen = links.los[ue, cell]
+        square = np.nan_to_num(position_m // SQUARE_M) @ [2.0**20, 1.0]  # of as many rows
+        place = square.astype(int)
+        step_m = max(part.timing_step_m, 1e-6)  # 0 is exact
+        excess_m = EXCESS_MEDIAN_M * 10.0 ** (
+            EXCESS_DECADES * rng.normal("excess", place, item=cell)
+        )
+        path_m = links.distance_m[ue, cell] + np.where(seen, 0.0, excess_m)
+        error_deg = np.where(
+            seen,
+            part.angle_los_deg * rng.normal("angle", ue, item=round(links.time_s * 1e3)),
+            part.angle_nlos_deg * rng.normal("reflection", place, item=cell),
+        )
+        offset_m = position_m - self.budget.at_m[cell]
+        level_dbm = np.full(links.rsrp_dbm.shape, np.nan)
+        left_dbm = np.round(links.rsrp_dbm)
+        site = number_sites(self.stations)
+        for _ in range(min(N_LEVELS, site.max() + 1) if "levels" in granted else 0):
+            best = left_dbm.argmax(axis=1)
+            level_dbm[ue, best] = left_dbm[ue, best]
+            left_dbm[site[best, None] == site] = -inf
+        return NetworkFixes(
+            cell,
+            np.where("timing-advance" in granted, step_m * np.round(path_m / step_m), np.nan),
+            np.where("angle" in granted, np.degrees(np.arctan2(*offset_m.T)) + error_deg, np.nan),
+            level_dbm,
+        )
 
     def build_cohort(
         self, ue: IntArray, links: RadioLinks, round_: int, rows: IntArray, samples: FloatArray

@@ -236,6 +236,8 @@ def _collect_attacks(run: Run, study: Study) -> Iterator[Part]:
             density = points["ue"], points["position_m"], settings.peak_width_m
             chance = collect_chance_rows(truth, area, *density)
             rows = {"guesses": select_last_guess_rows(leakage, labels)} | chance
+            if len(named_m := tables["operator"]["home_named_m"]):
+                rows["home by operator"] = {"hit": named_m <= near_m}
             of_densest = collect_chance_rows(densest, area, *density)
             if of_densest:
                 rows["densest by chance"] = of_densest["home by chance"]

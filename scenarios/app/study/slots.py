@@ -160,12 +160,12 @@ def judge_combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]
 
 
 def build_threat_example(sees: str, viewpoint: str) -> Fields:
-    """Return an example of a threat; an eavesdropper has a place, and noise in shares needs sums of
-    several.
+    """Return an example of a threat; an eavesdropper has a place, noise in shares needs sums of
+    several, and others are granted what a network measures.
     """
     if sees == OPENED:
         return {"observes": "aggregate", "viewpoint": viewpoint, "secagg_threshold": 2}
-    return {"observes": sees, "viewpoint": viewpoint} | (
+    return {"observes": sees, "viewpoint": viewpoint, "operator": ["cell"]} | (
         {"position_m": [0, 0]} if viewpoint == "eavesdropper" else {}
     )
 

@@ -1,0 +1,146 @@
+r"""Homes from what base stations measure of UEs that send at night: enhanced cell identity."""
+
+from typing import Literal
+
+import numpy as np
+
+from fl.attacks.base import View
+from fl.attacks.home_cells import (
+    NightAttack,
+    compute_cell_log_law,
+    compute_relative_levels_db,
+)
+from fl.attacks.place_maps import NeuronVotes, PlaceMaps, pair_owners_with_sources, smooth_maps
+from fl.attacks.threat import MEASURED
+from fl.tracking.place_grid import PlaceGrid
+from fl.types import Estimates, Public, RoundContext
+from netsim.columns import frozen
+from netsim.radio.path_loss import compute_urban_sight
+from netsim.radio.positioning import EXCESS_MEAN_M, EXCESS_STD_M, NetworkFixes
+from netsim.rng import Rng
+from netsim.units import FloatArray
+
+AWAY = 0.1
+"""probability that a UE is not at home on a night, and that a vote says nothing of home"""
+_SHADOWING_DB = 8.0
+_OF_UNIT = 12.0**-0.5  # standard deviation of a uniform number between 0 and 1
+_LEAST = 1e-30  # beside a likelihood, or a vote
+
+
+@frozen
+class Heard:
+    """Maps (k, G) of the log laws of all nights added up, whose mean is the number of fixes, and of
+    the votes of all updates.
+    """
+
+    nights: PlaceMaps
+    votes: PlaceMaps
+
+
+class NetworkPositioning(NightAttack):
+    r"""Names homes by what base stations measure of the UEs that send at night: enhanced cell
+    identity.
+
+    The network knows of each connection the serving cell, its timing advance, the angle of arrival,
+    and levels of the strongest sites as the UE reports them (see `world.radio.positioning`);
+    `threat.operator` grants them one by one. A home at h, with or without sight (s) of cell b by
+    public probability, has the likelihood
+
+        L(h) = p(b | h) sum_s p(s | d) N(path; d + e_s, std_s^2) N(angle; azimuth, angle_std_s^2)
+
+    with e_s the mean excess of the path, and deviations that a step of the path and a cell of the
+    grid widen; p(b | h) is that of `home-cells`, p(s | d) that of UMa [3GPP TR 38.901, Table
+    7.4.2-1]. Levels of sites count beside their mean, with nominal ones by path loss of exponent
+    3.5 and a deviation of 8 dB. With A(h) the probability of `population`, and 0.1 that a UE is
+    elsewhere on a night,
+
+        log P(h) = log A(h) + mean log(0.9 L(h) + 0.1 sum_h A L) + const
+
+    over all fixes of a UE at night: those of one place share shadowing, sight and reflections, and
+    count as one. Answers: the place with most of P within hit_radius_m, then the highest at least
+    `apart_m` from those before. Updates are not read, but for `votes`: then P is multiplied by V(h)
+    / sum V + 0.1 / G, with V the map of all votes of `neuron-votes` in G places.
+    """
+
+    kind: Literal["network-positioning"] = "network-positioning"
+    votes: NeuronVotes | None = None
+    """an attack on updates whose map is multiplied with its own; none: it reads no update"""
+
+    reference = "3GPP TS 36.305, Section 8.3, and TS 38.305, Sections 8.9 and 8.14 (E-CID, UL-AoA)"
+    example = {"kind": "network-positioning", "population": {"kind": "uniform"}}
+
+    needs = {
+        MEASURED: (
+            "reads what base stations measure; grant some of it with threat.operator, and set "
+            "threat.observes: updates or aggregate, without shuffle"
+        ),
+        "positions": "says where UEs live, and these data have no places to compare that with",
+    }
+
+    def start(self) -> Heard:
+        return Heard(PlaceMaps.empty(), PlaceMaps.empty())
+
+    def run(
+        self, view: View, facts: RoundContext, state: Heard, rng: Rng
+    ) -> tuple[Estimates, Heard]:
+        ue, first = np.unique(view.ue, return_index=True)  # all rows of a UE come together
+        grid = self.build_grid(facts.public, len(ue))
+        nights = state.nights.plus(ue, np.zeros((len(ue), len(grid))))
+        votes = state.votes
+        timing = view.timing
+        if timing and timing.network:
+            first = first[self.is_night(timing.requested_s[first], facts)]
+            fixes = timing.network.select(first)
+            nights = nights.plus(view.ue[first], self.compute_log_laws(fixes, grid, facts.public))
+        log_law = nights.look_up(ue)
+        log_law = log_law / np.maximum(log_law.mean(axis=1, keepdims=True), 1.0)
+        if self.votes:
+            owner, source = pair_owners_with_sources(view)
+            score = self.votes.compute_scores(view, grid, rng)
+            votes = votes.plus(owner, smooth_maps(score, grid, self.votes.width_m)[source])
+            v = votes.look_up(ue) + _LEAST
+            log_law += np.log(v / v.sum(axis=1, keepdims=True) + AWAY / len(grid))
+        mass = self.sum_discs(log_law, grid, facts.public)
+        return self.answer_targets(view, PlaceMaps(ue, mass), grid), Heard(nights, votes)
+
+    def compute_log_laws(self, fixes: NetworkFixes, grid: PlaceGrid, public: Public) -> FloatArray:
+        """log (0.9 L + 0.1 sum A L) + const of fixes (n, G), of mean 1; 0 of one without a cell."""
+        coverage = public.coverage
+        if coverage is None:
+            raise ValueError("base stations without places, which `check` refuses")
+        budget = coverage.budget
+        positioning = coverage.radio.positioning
+        prior = self.population.compute_probability(grid, public)
+        cell_law = np.exp(compute_cell_log_law(grid.place_m, public))
+        level_db = compute_relative_levels_db(grid.place_m, public)
+        # of links in sight, and of others
+        cell_m = grid.cell_m.max()
+        excess_m = np.array([[0.0], [EXCESS_MEAN_M]])
+        step_m = np.hypot(cell_m, positioning.timing_step_m)
+        std_m = np.hypot([[0.0], [EXCESS_STD_M]], _OF_UNIT * step_m)
+        std_deg = np.array([[positioning.angle_los_deg], [positioning.angle_nlos_deg]])
+        rows = np.zeros((len(fixes.cell), len(grid)))
+        for i in np.flatnonzero(fixes.cell >= 0):
+            b = fixes.cell[i]
+            # east is imaginary, so that its angle is an azimuth
+            offset_m = (grid.place_m - budget.at_m[b]) @ [1j, 1.0]
+            flat_m = np.maximum(np.abs(offset_m), cell_m / 2.0)
+            path_m = fixes.path_m[i] - np.hypot(flat_m, budget.height_m[b] - public.ue_height_m)
+            turned_m = offset_m * np.exp(-1j * np.radians(fixes.azimuth_deg[i]))
+            spread_deg = np.hypot(std_deg, np.degrees(_OF_UNIT * cell_m / flat_m))
+            sight = compute_urban_sight(flat_m, 63.0)
+            law = np.stack([sight, 1.0 - sight]) * _compute_density(path_m - excess_m, std_m)
+            law *= _compute_density(np.degrees(np.angle(turned_m)), spread_deg)
+            law = law.sum(axis=0) * cell_law[b]
+            heard = np.isfinite(fixes.level_dbm[i])
+            if heard.any():
+                rest_db = fixes.level_dbm[i, heard, None] - level_db[heard]
+                law *= np.exp(-0.5 * heard.sum() * rest_db.var(axis=0) / _SHADOWING_DB**2)
+            law = np.log((1.0 - AWAY) * law + AWAY * (prior @ law) + _LEAST)
+            rows[i] = law - law.mean() + 1.0
+        return rows
+
+
+def _compute_density(away: FloatArray, std: FloatArray) -> FloatArray:
+    """N(away; 0, std^2) (G,) up to a factor; 1 where it is NaN: not measured."""
+    return np.nan_to_num(np.exp(-0.5 * (away / std) ** 2) / std, nan=1.0)
