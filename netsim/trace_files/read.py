@@ -154,10 +154,9 @@ class TraceFile(Part):
             fixes.notices.append(notice("trace-files-unread", files=other_files))
         try:
             format.read(fixes)
-        except BadInput:
+        except (BadInput, OSError, MemoryError):
             raise
-        except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
-            # of a library that reads the file
+        except Exception as error:  # of a library that reads the file
             problem = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
             raise BadInput(
                 f"{path}: is no {kind} file ({problem}); correct it, or name its format"

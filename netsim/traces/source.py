@@ -76,7 +76,7 @@ class Source:
     def read_chunks(self) -> Iterator[bytes]:
         """The unpacked text in pieces. Raises `BadInput` with one line."""
         line = 1
-        for chunk in self._unpack():
+        for chunk in self.unpack():
             if (nul := chunk.find(b"\0")) >= 0:
                 nul_line = line + chunk.count(b"\n", 0, nul)
                 self.refuse(
@@ -86,7 +86,8 @@ class Source:
             yield chunk
             line += chunk.count(b"\n")
 
-    def _unpack(self) -> Iterator[bytes]:
+    def unpack(self) -> Iterator[bytes]:
+        """The unpacked bytes in pieces. Raises `BadInput` with one line."""
         total = 0
         packed = self._is_packed()
         with open_regular(self.path, MOST_FILE_BYTES) as raw:
@@ -121,7 +122,7 @@ class Source:
 
     def read_head(self) -> str:
         """The beginning, for telling formats apart; what is no UTF-8 is replaced."""
-        return next(self._unpack(), b"").decode("utf-8-sig", "replace")
+        return next(self.unpack(), b"").decode("utf-8-sig", "replace")
 
     def _is_packed(self) -> bool:
         try:
@@ -133,6 +134,8 @@ class Source:
             ) from error
         if not first:
             raise BadInput(f"{self.path}: the file is empty (0 bytes); give a file with rows")
+        if first == b"PK\3\4":
+            self.refuse(1, "begins a zip archive, as a KMZ is; unpack it, and give what is in it")
         if self.path.endswith(".gz") and not first.startswith(_GZIP):
             raise BadInput(
                 f"{self.path}: named .gz but not gzip (begins with {first!r}); rename or "

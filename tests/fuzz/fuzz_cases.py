@@ -92,8 +92,9 @@ def _trace(name, ways):
 
 def _log(valid, draw):
     name = draw.choice(sorted(name for name in valid if name.startswith("log-")))
-    ways = XML if name in ("log-track", "log-run") else PLAIN if name == "log-rec" else JSON
-    return ["inspect", name], {name: change_content(valid[name], draw, ways)}, False
+    ways = {"track": XML, "run": XML, "rec": PLAIN, "ride": (bytes_changed,)}
+    changed = change_content(valid[name], draw, ways.get(name.removeprefix("log-"), JSON))
+    return ["inspect", name], {name: changed}, False
 
 
 def _replay(valid, draw):

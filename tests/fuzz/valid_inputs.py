@@ -24,7 +24,7 @@ from data_files import (
     sites,
     streets,
 )
-from phone_shapes import SHAPES, build_track, to_text
+from phone_shapes import SHAPES, build_fit, build_track, to_text
 
 BUNDLED = Path(__file__).parents[2] / "scenarios/examples"
 LOGGED = build_track(48.137, 11.575)
@@ -264,6 +264,7 @@ def make_inputs(root: Path) -> dict[str, bytes]:
         "claims.yaml": claims(),
         "t.csv": csv_trace(),
         **{f"log-{shape.partition('/')[2]}": to_text(shape, LOGGED) for shape in SHAPES},
+        "log-ride": build_fit(LOGGED),
         "m.csv": metres_trace(),
         "net.net.xml": net(),
         "cells.csv": cells(),

@@ -475,7 +475,7 @@ def test_a_folder_says_which_files_are_of_other_formats(tmp_path):
     inside.mkdir(parents=True)
     other_names = [
         "activities.csv",
-        *(f"activities/{k}.fit.gz" for k in range(6)),
+        *(f"activities/{k}.pwx.gz" for k in range(6)),
         "activities/9.tcx",
         "Records.json",
     ]

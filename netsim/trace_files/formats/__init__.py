@@ -10,6 +10,7 @@ TRACE_FORMATS = OneOf(
         "plt": "netsim.trace_files.formats.text_tracks:Plt",
         "cabspotting": "netsim.trace_files.formats.text_tracks:Cabspotting",
         "tcx": "netsim.trace_files.formats.logs:Tcx",
+        "fit": "netsim.trace_files.formats.logs:Fit",
         "kml": "netsim.trace_files.formats.logs:Kml",
         "google-timeline": "netsim.trace_files.formats.logs:GoogleTimeline",
         "geojson": "netsim.trace_files.formats.logs:GeoJson",

@@ -1,4 +1,4 @@
-"""Logs that people hold of themselves: Google's Timeline, OwnTracks, GeoJSON, KML and TCX.
+"""Logs that people hold of themselves: Google's Timeline, OwnTracks, GeoJSON, KML, TCX and FIT.
 
 A file is read item by item, so that gigabytes of JSON never stand in memory, and an item by rules
 that say where it has times and places.
@@ -9,10 +9,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from importlib.util import find_spec
 from itertools import chain, islice, zip_longest
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, ClassVar, Literal
 
+from netsim.errors import BadInput
 from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import Attributes, Source, XmlFile, find_files, strip_endings
 from netsim.traces.table import FixBuilder, Label
@@ -21,7 +23,7 @@ from netsim.traces.values import Texts, to_number
 _ROWS = 20_000
 _MOST_CHARACTERS = 16_777_216  # of an item
 _NEXT = re.compile(r'(?:\s*,|(?:[^\["]++|"(?:[^"\\]++|\\.)*+"|\[\s*\])*+\[)\s*')
-_NEXT_LINE = re.compile(r"\s*[^\t\n]*\t[^\t\n]*\t")
+_NEXT_LINE = re.compile(r"\s*(?=\{)|\s*[^\t\n]*\t[^\t\n]*\t")
 _END = re.compile(r"\s*[,\]]|\s*\n")
 _decode = JSONDecoder().raw_decode
 
@@ -39,11 +41,13 @@ class Log(TraceFormat):
     rules: ClassVar[str]
 
     def read_items(self, file: str) -> Iterator[Any]:
-        """Each item of the outer lists of a JSON file, or what ends its lines behind two columns
-        and tabs, and the line where it ends. Raises ValueError, or `BadInput`.
+        """Each item of the outer lists of a JSON file, or what ends its lines, behind two columns
+        and tabs or alone, and the line where it ends. Raises ValueError, or `BadInput`.
         """
         source = Source(file, "JSON")
-        is_json = source.read_head().lstrip()[:1] in ("[", "{")
+        # a line, or a feature that stands alone
+        lines = r'\s*([^\s\[{]|\{(?!(?s:.*)"features"\s*:)(?s:.*)"type"\s*:\s*"Feature")'
+        is_json = not re.match(lines, source.read_head())
         text = ""
         line = 1
         for piece in chain(codecs.iterdecode(source.read_chunks(), "utf-8-sig"), "\n"):
@@ -258,3 +262,43 @@ class Tcx(XmlLog):
     rules = """;
     Time LatitudeDegrees LongitudeDegrees
     """
+
+
+class Fit(Log):
+    """FIT.
+
+    Records of watches and bicycle computers.
+    """
+
+    kind: Literal["fit"] = "fit"
+    content = r"\A[\x0c\x0e](?s:.{2,7})\.FIT"  # bytes that are no UTF-8 may be one character
+    folder = "*.fit*"
+    reference = "Garmin, FIT Protocol"
+    rules = """;
+    timestamp position_lat position_long
+    """
+
+    def read_items(self, file: str) -> Iterator[Any]:
+        """Each message `record`, and its number among all messages. Raises `BadInput`."""
+        if find_spec("fitdecode") is None:
+            raise BadInput(f"{file}: fitdecode is not installed; pip install 'netsim-fl[fit]'")
+        from fitdecode import ErrorHandling, FitReader, StandardUnitsDataProcessor
+
+        for n, message in enumerate(
+            FitReader(
+                b"".join(islice(Source(file).unpack(), 256)),  # 256 MiB at most
+                processor=StandardUnitsDataProcessor(),
+                check_crc=True,
+                error_handling=ErrorHandling.IGNORE,
+            )
+        ):
+            if hasattr(message, "fields") and message.name == "record":
+                # no integers: such times count from when the device was switched on
+                yield (
+                    n,
+                    {
+                        field.name: field.value
+                        for field in message.fields
+                        if isinstance(field.value, float | datetime)
+                    },
+                )
