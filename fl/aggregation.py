@@ -6,6 +6,7 @@ from dataclasses import field, replace
 from typing import Literal
 
 import numpy as np
+from numpy.linalg import norm
 from pydantic import Field
 
 from fl.notice import Prepared, notice
@@ -103,7 +104,7 @@ def measure_angles(rows: FloatArray, others: FloatArray) -> FloatArray:
     """Angle (n,) in radians of rows (n, d) to others (n, d); a right one beside a zero or infinite
     row.
     """
-    length = np.linalg.norm(rows, axis=1) * np.linalg.norm(others, axis=1)
+    length = norm(rows, axis=1) * norm(others, axis=1)
     has_length = (length > 0) & np.isfinite(length)
     with np.errstate(divide="ignore", invalid="ignore"):
         cosine = np.einsum("nd,nd->n", rows, others) / length
@@ -303,7 +304,7 @@ class Wasserstein(Aggregation):
             row, state.row, assume_unique=True, return_indices=True
         )
         is_same = (pmf[rows] == old[known_rows]).all(axis=1)
-        disclosed = state.disclosed + len(row) - int(is_same.sum())
+        disclosed = state.disclosed + len(row) - is_same.sum()
         # of a row the new one
         all_rows, first = np.unique(np.concatenate([row, state.row]), return_index=True)
         count = np.concatenate([local.count, state.count])[first]

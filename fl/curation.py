@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from numpy.linalg import norm
 from pydantic import Field
 
 from fl.types import Curated, Local, MetricSpend, RoundContext, State
@@ -60,7 +61,7 @@ class RandomBatch(Curation):
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         keep = np.zeros(len(local.x), dtype=bool)
         for row, owner in enumerate(local.row.tolist()):
-            lot = rng.draw_keys("pick", owner, int(local.count[row]))
+            lot = rng.draw_keys("pick", owner, local.count[row])
             order = np.argsort(lot, kind="stable")
             keep[local.ptr[row] + order[: self.num]] = True
         return Curated(local.keep(keep), state)
@@ -133,7 +134,7 @@ class DiverseBatch(ClusterBatch):
         self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray
     ) -> IntArray:
         """The sample of each cluster that is nearest to the cluster's mean."""
-        away_m = np.linalg.norm(position_m - mean_m[cluster], axis=1)
+        away_m = norm(position_m - mean_m[cluster], axis=1)
         order = np.lexsort((away_m, cluster))
         kinds, first = np.unique(cluster[order], return_index=True)
         return order[first[kinds >= 0]]
@@ -163,7 +164,7 @@ class FarthestBatch(ClusterBatch):
     def choose_samples(
         self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray
     ) -> IntArray:
-        away_m = np.linalg.norm(mean_m - position_m.mean(axis=0), axis=1)
+        away_m = norm(mean_m - position_m.mean(axis=0), axis=1)
         rank = np.argsort(np.argsort(-away_m, kind="stable"))
         member = np.flatnonzero(cluster >= 0)
         order = np.lexsort((lot[member], rank[cluster[member]]))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
+from math import nan
 from typing import ClassVar, Self
 
 import numpy as np
@@ -337,7 +338,7 @@ Law = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
 
 def predict_held_out(reference: Reference, held_out: HeldOut, law: Law) -> FloatArray:
     """Predict the held-out samples (N,) by a law from each model's samples; NaN without samples."""
-    guess = np.full(len(held_out), np.nan)
+    guess = np.full(len(held_out), nan)
     for m in np.unique(held_out.model).tolist():
         is_training = reference.model == m
         is_of_model = held_out.model == m
@@ -353,14 +354,14 @@ def compute_rmse(guess: FloatArray, truth: FloatArray) -> float:
     """Root of the mean squared error of finite guesses (N,); NaN without any."""
     is_known = np.isfinite(guess)
     if not is_known.any():
-        return float("nan")
+        return nan
     error = guess[is_known] - truth[is_known]
-    return float(np.sqrt(np.mean(error**2)))
+    return np.sqrt((error**2).mean())
 
 
 def _compute_mape(guess: FloatArray, truth: FloatArray) -> float:
     is_known = np.isfinite(guess) & (truth != 0)
     if not is_known.any():
-        return float("nan")
+        return nan
     error = (guess - truth)[is_known] / truth[is_known]
-    return float(100 * np.mean(np.abs(error)))
+    return 100 * np.abs(error).mean()

@@ -258,7 +258,7 @@ class Cooldown(Withholding):
         if self.rounds is None:
             now_or_round = requested.facts.time_s
         else:
-            now_or_round = float(requested.facts.round)
+            now_or_round = requested.facts.round
         return select_speakers(state.until * (1 - _ROUNDING) <= now_or_round, requested.local)
 
     def note_sent(self, ue: IntArray, facts: RoundContext, state: Pauses, rng: Rng) -> Pauses:

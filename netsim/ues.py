@@ -150,7 +150,7 @@ class UeStates(Columns):
     @property
     def absent(self) -> BoolArray:
         """Whether each UE is absent (n,)."""
-        return np.asarray(np.isnan(self.at_m).any(axis=1))
+        return np.any(np.isnan(self.at_m), axis=1)
 
     def find_changed(self, new: UeStates) -> BoolArray:
         """Whether each UE has moved, come or gone, went in or out, or has another cell (n,)."""

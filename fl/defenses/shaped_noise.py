@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
+from math import nan, pi
 from typing import Literal
 
 import numpy as np
@@ -123,7 +124,7 @@ class Alignment:
         """
         angle, slope = self._find_best_ramp()
         sigma2, value = self._try_ramp(angle, slope)
-        turn = np.pi / _ANGLES
+        turn = pi / _ANGLES
         for turned, factor in ((-turn, 1.0), (turn, 1.0), (0.0, 1 / _STEEPER), (0.0, _STEEPER)):
             candidate, score = self._try_ramp(angle + turned, slope * factor)
             sigma2 = np.where((score > value)[:, None], candidate, sigma2)
@@ -169,7 +170,7 @@ def _build_ramps(area: Area, n_cells: int) -> tuple[FloatArray, ...]:
     centre_m = infer_height_grid(area, n_cells).place_m
     diagonal_m = float(np.linalg.norm(area.side_m))
     depth_m = np.geomspace(min(_NEAREST_M, diagonal_m / 2), _FARTHEST * diagonal_m, _DEPTHS)
-    angle = np.repeat(2 * np.pi * np.arange(_ANGLES) / _ANGLES, _DEPTHS)
+    angle = np.repeat(2 * pi * np.arange(_ANGLES) / _ANGLES, _DEPTHS)
     along = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ centre_m.T
     depth = np.tile(depth_m, _ANGLES)[:, None]
     unit = np.maximum(along - along.max(axis=1, keepdims=True) + depth, 0.0)
@@ -314,4 +315,4 @@ class EdgeNoise(ShapedNoise):
 def _average(values: FloatArray) -> float:
     if len(values):
         return float(values.mean())
-    return float("nan")
+    return nan

@@ -231,7 +231,7 @@ def _draw_records(
     y = local.y
     if y is None:
         y = np.zeros(len(local.x))
-    paired = local.y is not None and bool((held_out.ue < 0).any())
+    paired = local.y is not None and (held_out.ue < 0).any()
     if paired:
         pair, outsiders = _pair_records(y[member], held_out.y, rng)
         outside[outsiders] = inside[member[pair]]

@@ -492,7 +492,7 @@ class Chain:
                 new.add_belief(classes[-1], np.where(is_followed, p[t], np.float32(0.0)))
             if t == 0:
                 break
-            v = v * looks.compute_likelihood_ratio(t)
+            v *= looks.compute_likelihood_ratio(t)
             before = p[t - 1] if new is not None and len(classes) == 1 else None
             was_followed = (looks.first < t)[:, None]
             for hour_class in reversed(classes):

@@ -98,7 +98,7 @@ class ErrorModel(Columns):
     @property
     def has_unit_gain(self) -> bool:
         """Whether estimates are places as they stand: they move by about a metre per metre."""
-        return abs(float((self.share * self.gain).sum()) - 1.0) < _SAME_GAIN
+        return abs((self.share * self.gain).sum() - 1.0) < _SAME_GAIN
 
     def remove_persistent_error(self) -> ErrorModel:
         """Return the model without its persistent part: sigma^2 becomes less, by 99 % at most."""

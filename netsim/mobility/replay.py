@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import inf, nan
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -155,7 +156,7 @@ class Replay(Mobility, TraceSetting):
         rows = TraceRows(
             trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm, trace.due
         )
-        nowhere_m = np.full((n_ue, 2), np.nan)
+        nowhere_m = np.full((n_ue, 2), nan)
         last_row = np.full(n_ue, -1, dtype=np.int64)
         before = Replayed(
             position_m=nowhere_m,
@@ -181,7 +182,7 @@ class Replay(Mobility, TraceSetting):
         age_s = t1_s - rows.time_s[last_row]
         stale = last_row < 0
         stale |= age_s > fresh_s + compute_rounding_s(fresh_s, t1_s)
-        position_m = np.where(stale[:, None], np.nan, rows.position_m[last_row])
+        position_m = np.where(stale[:, None], nan, rows.position_m[last_row])
         # each UE's rows stay in order of time
         new = first + np.argsort(rows.ue[first:end], kind="stable")
         seen = rows.select(new if rows.due is None else new[rows.due[new]])
@@ -192,7 +193,7 @@ class Replay(Mobility, TraceSetting):
         """Just before the next row, or when the next UE becomes absent; infinite after the last."""
         time_s = state.rows.time_s
         following = _count_rows_until(state.rows, now_s)
-        next_s = float(time_s[following]) - _SOON_S if following < len(time_s) else float("inf")
+        next_s = float(time_s[following]) - _SOON_S if following < len(time_s) else inf
         fresh_s = state.absent_after_s
         leaves_s = time_s[state.last_row[state.last_row >= 0]] + fresh_s
         return float(
@@ -205,7 +206,7 @@ class Replay(Mobility, TraceSetting):
         """
         n_ue = len(state.position_m)
         rows = state.rows
-        home_m, work_m, densest_m = np.full((3, n_ue, 2), np.nan)
+        home_m, work_m, densest_m = np.full((3, n_ue, 2), nan)
         nights = np.zeros(n_ue, dtype=np.int64)
         places = Places(home_m, work_m, densest_m, nights)
         if self.users == "rows":  # one fix is no place

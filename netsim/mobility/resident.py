@@ -251,7 +251,7 @@ class Resident(Mobility):
             return now_s
         every_s = SPOT_S if self.stay_radius_m > 0 else inf
         next_s = np.minimum(state.until_s, now_s + every_s - (now_s - since_s) % every_s)
-        return max(now_s, float(np.min(next_s, initial=inf)))
+        return max(now_s, float(next_s.min(initial=inf)))
 
     def places(self, state: Lives, ground: Ground) -> Places:
         return _collect_places(state.town.people)

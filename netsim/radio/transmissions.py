@@ -175,11 +175,11 @@ class Transmissions(Columns):
         one.
         """
         sends = np.flatnonzero(self.stage == SENDING)
-        own_s = np.full(len(self), np.inf)
+        own_s = np.full(len(self), inf)
         own_s[sends] = self.since_s[sends] + self.compute_sending_s(sends)
         ready_s = np.where(np.isinf(self.ready_s), self.requested_s, self.ready_s)
         own_s = np.where(self.stage == PREPARING, ready_s, own_s)
-        return np.where(self.stage == ENDED, np.inf, np.minimum(own_s, self.stops_s))
+        return np.where(self.stage == ENDED, inf, np.minimum(own_s, self.stops_s))
 
     def stop_at(self, at_s: FloatArray, by: Fate) -> None:
         """End rows (n,) at at_s, where nothing ends them before."""
@@ -192,7 +192,7 @@ class Transmissions(Columns):
         0.
         """
         rate_bps = self.rate_bps[rows]
-        needed_s = np.full(len(rows), np.inf)
+        needed_s = np.full(len(rows), inf)
         np.divide(self.left_bits[rows], rate_bps, out=needed_s, where=rate_bps > 0)
         return needed_s
 
@@ -202,10 +202,10 @@ class Transmissions(Columns):
         """
         power_w = self.cohort.power_w[rows] * self.share_of_time
         left_j = np.maximum(self.left_j[rows], 0.0)
-        endless_s = np.full(len(rows), np.inf)
+        endless_s = np.full(len(rows), inf)
         left_s = np.divide(left_j, power_w, out=endless_s, where=power_w > 0)
         sending_s = np.minimum(self.compute_needed_s(rows), left_s)
-        return np.where(self.rate_bps[rows] == 0, np.inf, sending_s)
+        return np.where(self.rate_bps[rows] == 0, inf, sending_s)
 
     def settle(self, rows: IntArray, time_s: float | FloatArray) -> None:
         """Count waiting and sending of rows (k,) from since_s to time_s, (k,) or one for all."""
@@ -461,13 +461,13 @@ def summarise_uploads(lives: Transmissions, rows: IntArray) -> SentUploads:
         rate_bps=rate_bps,
         noise_std=std,
         thermal_std=thermal,
-        airtime_s=np.where(never, np.inf, airtime_s),
-        delay_s=np.where(never, np.inf, delay_s),
+        airtime_s=np.where(never, inf, airtime_s),
+        delay_s=np.where(never, inf, delay_s),
         energy_j=energy_j,
         decoded=arrived,
         late=(lives.fate == Fate.LATE) & ~lives.failed,
         fate=lives.fate,
-        ready_s=np.where(ready, lives.ready_s, np.nan),
+        ready_s=np.where(ready, lives.ready_s, nan),
         granted_s=lives.granted_s,
         ended_s=lives.ended_s,
         sent_bits=sent_bits,

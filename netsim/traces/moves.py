@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf, nan, pi
 from typing import Any, TypeVar
 
 import numpy as np
@@ -86,12 +87,12 @@ def chain_drives(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: floa
     first = order[edges[:-1]]
     last = order[edges[1:] - 1]
     chain_of = np.full(ids.max() + 1, -1)
-    ends_s = np.full(len(first), np.inf)  # of chains; the others never end
+    ends_s = np.full(len(first), inf)  # of chains; the others never end
     ends_m = np.zeros((len(first), 2))
     n_chains = 0
     for begin, end in sorted(zip(first, last, strict=True), key=lambda drive: time_s[drive[0]]):
         distance_m = np.linalg.norm(ends_m - xy_m[begin], axis=1)
-        away_m = np.where(ends_s > time_s[begin], np.inf, distance_m)
+        away_m = np.where(ends_s > time_s[begin], inf, distance_m)
         chain = int(np.argmin(away_m))
         if away_m[chain] > reach_m:
             chain = n_chains
@@ -270,7 +271,7 @@ def measure_steps(moves: Moves) -> TraceSteps:
     start = np.where(gap_s == 0, first[1:], row[:-1])
     away_m = xy_m[1:] - xy_m[start]
     step_m = np.hypot(away_m[:, 0], away_m[:, 1])
-    step_m[is_other_user] = np.nan
+    step_m[is_other_user] = nan
     at_once = (gap_s == 0) & (step_m > 0)
     fast = step_m > TOO_FAST_M_S * np.where(gap_s == 0, _CLOCK_S, gap_s)
     n = (at_once | ((gap_s > 0) & np.isfinite(step_m))).sum()
@@ -356,7 +357,7 @@ def _report_no_fixes(place: FloatArray) -> Iterator[Notice]:
     sea.
     """
     zero = (place == 0).all(axis=1)
-    if np.abs(place).max() < np.pi:
+    if np.abs(place).max() < pi:
         yield notice("trace-near-zero")
         return
     placed = place[~zero]
