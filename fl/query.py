@@ -66,7 +66,7 @@ class Off(Query):
     def accept(
         self, ue: IntArray, facts: RoundContext, state: LastFigures
     ) -> tuple[BoolArray, LastFigures]:
-        return np.ones(len(ue), dtype=bool), LastFigures(describe_bands(facts.request, BANDS))
+        return np.ones(len(ue), bool), LastFigures(describe_bands(facts.request, BANDS))
 
 
 @frozen
@@ -197,7 +197,7 @@ class Custom(Query):
         self, ue: IntArray, request: Request, time_s: float, last_s: FloatArray
     ) -> BoolArray:
         if self.speed_m_s is None:
-            return np.zeros(len(ue), dtype=bool)
+            return np.zeros(len(ue), bool)
         widest_m = request.bandwidth_m.max()
         least_s = compute_min_interval_s(widest_m, self.speed_m_s, self.passed, request.dimensions)
         return time_s - last_s[ue] < least_s - compute_rounding_s(least_s, time_s)

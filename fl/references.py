@@ -18,7 +18,7 @@ from pydantic import Field
 
 from fl.types import HeldOut, Local, Metrics
 from netsim.city.buildings import Buildings
-from netsim.columns import Columns, frozen, no_ints, no_places, split_blocks
+from netsim.columns import Columns, frozen, no_floats, no_ints, no_places, split_blocks
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.units import FloatArray, IntArray
@@ -254,13 +254,13 @@ class Reference(Columns):
     def empty(cls) -> Self:
         """No samples."""
         nothing = no_ints()
-        return cls(no_places(), np.zeros(0), nothing, nothing)
+        return cls(no_places(), no_floats(), nothing, nothing)
 
     @classmethod
     def from_training(cls, train: Local) -> Self:
         """A round's training samples."""
         y = np.zeros(len(train.x)) if train.y is None else train.y
-        cell = np.zeros(len(train.x), dtype=int) if train.cell is None else train.cell
+        cell = np.zeros(len(train.x), int) if train.cell is None else train.cell
         return cls(train.x, y, train.model[train.row_of_sample], cell)
 
     def __len__(self) -> int:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.linalg import norm
 
 from netsim.errors import BadInput
 from netsim.units import BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    from shapely import Polygon
 
 _MAX_OUTSIDE_M = 100e3  # an antenna outside of the area
 
@@ -50,6 +54,12 @@ class Area:
         """Width and height (2,)."""
         return self.high_m - self.low_m
 
+    def to_polygon(self) -> Polygon:
+        """The rectangle as a shape."""
+        from shapely import box
+
+        return box(*self.low_m, *self.high_m)
+
     def contains(self, position_m: FloatArray) -> BoolArray:
         """Which of the points (..., 2) lie inside; a NaN lies outside."""
         inside = (position_m >= self.low_m) & (position_m <= self.high_m)
@@ -69,6 +79,11 @@ class Area:
     def sample(self, unit: FloatArray) -> FloatArray:
         """Map uniform numbers (..., 2) in (0, 1) onto the area."""
         return self.low_m + unit * self.side_m
+
+
+def compute_ways(angle_rad: FloatArray) -> FloatArray:
+    """Unit vectors (..., 2) at angles (...) from the east, counter-clockwise."""
+    return np.stack([np.cos(angle_rad), np.sin(angle_rad)], axis=-1)
 
 
 def check_near(area: Area, at_m: tuple[float, float], owner: str) -> None:

@@ -35,7 +35,14 @@ class Survey:
     past: Signals
 
 
-class LinkMeasurements(Data):
+class _OneModelData(Data):
+    """Data of all cells that one model learns from."""
+
+    def assign_models(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
+        return np.zeros(len(cells), int)
+
+
+class LinkMeasurements(_OneModelData):
     """Measurements of all base stations that a UE receives; one joint model is trained on them.
 
     `memory: first` is a survey: the measurements of the first round that has any are the training
@@ -102,9 +109,6 @@ class LinkMeasurements(Data):
             )
         return (MAP,)
 
-    def assign_models(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
-        return np.zeros(len(cells), int)
-
     def start(self, n_ue: int, rng: Rng) -> Survey:
         return Survey(None, Signals.empty())
 
@@ -159,7 +163,7 @@ def _draw_first(lots: Rng, subject: str, numbers: IntArray, count: int) -> IntAr
 AREA = "area"
 
 
-class Positions(Data):
+class Positions(_OneModelData):
     """The position of every UE at the end of the round, which is its last fix in the round.
 
     No sample is held out: all true positions of a round evaluate the map of that round only,
@@ -174,9 +178,6 @@ class Positions(Data):
 
     def choose_models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         return (AREA,)
-
-    def assign_models(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
-        return np.zeros(len(cells), int)
 
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng

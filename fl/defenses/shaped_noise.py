@@ -13,8 +13,8 @@ from fl.defenses import Defense, Protected
 from fl.notice import Prepared, notice
 from fl.radio_map.obstacles import CELLS, HEIGHTS, infer_height_grid
 from fl.types import LastFigures, Local, RoundContext, Updates
-from netsim.columns import frozen
-from netsim.geometry import Area
+from netsim.columns import divide_or_zero, frozen
+from netsim.geometry import Area, compute_ways
 from netsim.notice import Notice
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -133,7 +133,7 @@ class Alignment:
 
     def _try_ramp(self, angle: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
         """sigma^2 (n, M) of a direction and slope a row, and its J (n,)."""
-        way = np.stack([np.cos(angle), np.sin(angle)], axis=1) * slope[:, None]
+        way = compute_ways(angle) * slope[:, None]
         sigma2 = self.fill_budget(way @ self.centre_m.T)
         return sigma2, self.compute_objective_m2(sigma2)
 
@@ -171,7 +171,7 @@ def _build_ramps(area: Area, n_cells: int) -> tuple[FloatArray, ...]:
     diagonal_m = float(np.linalg.norm(area.side_m))
     depth_m = np.geomspace(min(_NEAREST_M, diagonal_m / 2), _FARTHEST * diagonal_m, _DEPTHS)
     angle = np.repeat(2 * pi * np.arange(_ANGLES) / _ANGLES, _DEPTHS)
-    along = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ centre_m.T
+    along = compute_ways(angle) @ centre_m.T
     depth = np.tile(depth_m, _ANGLES)[:, None]
     unit = np.maximum(along - along.max(axis=1, keepdims=True) + depth, 0.0)
     total = unit.sum(axis=1)
@@ -236,7 +236,7 @@ class ShapedNoise(Defense):
         rows = updates.rows(slice(None))
         # squares of tiny gradients are zero: every row is scaled by its largest number first
         largest = np.abs(rows).max(axis=1, keepdims=True)
-        g = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0) ** 2
+        g = divide_or_zero(rows, largest) ** 2
         sigma2 = self.compute_variance(g, local, facts)
         unit = rng.normal("noise", updates.row, (updates.n_parameters,))
         noise = np.sqrt(sigma2) * unit

@@ -256,7 +256,7 @@ def measure_unicity(traces: Whereabouts, rng: Rng) -> list[Row]:
         _, point = np.unique(np.column_stack([traces.round, square]), axis=0, return_inverse=True)
         point = point.reshape(-1)
         n = len(point)
-        has = csr_array((np.ones(n, dtype=bool), (point, owner)), shape=(n, len(ues)))
+        has = csr_array((np.ones(n, bool), (point, owner)), shape=(n, len(ues)))
         points_of_ue = [point[owner == ue] for ue in range(min(len(ues), MOST_UES))]
         for p in range(1, MOST_POINTS + 1):
             is_alone = _find_unique_draws(points_of_ue, has, p, rng)

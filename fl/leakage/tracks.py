@@ -140,7 +140,7 @@ class TrackEstimates:
     @classmethod
     def empty(cls) -> TrackEstimates:
         """Before an attack has said anything."""
-        return cls(no_places(), no_places(), np.zeros(0), np.full((2, 2), nan), np.zeros(2))
+        return cls(no_places(), no_places(), no_floats(), np.full((2, 2), nan), np.zeros(2))
 
 
 @frozen

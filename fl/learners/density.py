@@ -60,7 +60,7 @@ def _rotate_phases(omega: FloatArray, at_m: FloatArray, axis_m: FloatArray) -> C
     """
     n = len(axis_m)
     first = np.exp(1j * omega * (axis_m[0] - at_m))
-    z = np.empty((*first.shape, n), dtype=np.complex128)
+    z = np.empty((*first.shape, n), np.complex128)
     z[..., 0] = first
     done = 1
     step = omega * (axis_m[-1] - axis_m[0]) / max(n - 1, 1)
@@ -346,7 +346,7 @@ class Density(SurfaceLearner):
 
     def build_request(self, model: Model) -> Request:
         features = np.inf if self.n_features == "exact" else float(self.n_features)
-        area = Area(*map(float, model.constants["area_m"]))
+        area = Area(*model.constants["area_m"].tolist())
         return Request(features, model.constants["bandwidth_m"], area, len(self.grid))
 
     def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:

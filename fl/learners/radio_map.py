@@ -28,7 +28,7 @@ from fl.radio_map.obstacles import (
 )
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates, HeldOut, Local, Metrics, Model, Public, Updates
-from netsim.columns import split_blocks
+from netsim.columns import divide_or_zero, split_blocks
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -270,7 +270,7 @@ def _normalise_rows(rows: FloatArray) -> FloatArray:
     are zero.
     """
     largest = np.abs(rows).max(axis=1, initial=0.0)[:, None]
-    scaled = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
+    scaled = divide_or_zero(rows, largest)
     norm = np.linalg.norm(scaled, axis=1, keepdims=True)
     return np.divide(scaled, norm, out=scaled, where=norm > 0)
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from fl.attacks.base import View
 from fl.learners import Learner
 from fl.types import Model
-from netsim.columns import frozen
+from netsim.columns import frozen, no_floats
 from netsim.errors import BadInput
 from netsim.part import Named
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -193,7 +193,7 @@ class GradientRegression(Inference):
         return False
 
     def start(self) -> Evidence:
-        return Evidence(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0))
+        return Evidence(np.zeros((0, 0)), np.zeros((0, 0)), no_floats())
 
     def score(self, query: AskedRecords) -> FloatArray:
         raise NotImplementedError("scores records together: see `regress`")
@@ -213,7 +213,7 @@ class GradientRegression(Inference):
         sources = view.source[target]
         key = np.column_stack([view.ue[target], view.model[target], y, x])
         total = state.select_records(key)
-        heard = np.zeros(len(x), dtype=bool)
+        heard = np.zeros(len(x), bool)
         for source in np.unique(sources).tolist():
             rows = np.flatnonzero(sources == source)
             u = view.update[source]

@@ -195,7 +195,7 @@ class PowerLoss:
         """T_th (n,) of power vectors (n, K): rounds after the last one in which the channel's noise
         is too little.
         """
-        switch = np.empty(len(power_w), dtype=int)
+        switch = np.empty(len(power_w), int)
         for rows in self._split_blocks(len(power_w)):
             short = self._find_short_rounds(1.0 / np.sqrt(power_w[rows]))
             last = short.shape[1] - np.argmax(short[:, ::-1], axis=1)

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.power.bound import PowerLoss
-from netsim.columns import frozen
+from netsim.columns import frozen, no_floats
 from netsim.part import Part
 from netsim.record import Row
 from netsim.rng import Rng
@@ -216,7 +216,7 @@ def _find_edge(objective: PowerLoss, j: int) -> _Halfspace | None:
         with np.errstate(divide="ignore", invalid="ignore"):
             ceiling = np.where(std > 0, (noise / std) ** 2, inf).min(axis=0)
         if (ceiling > 0).all():
-            return _Halfspace(ceiling * (1.0 - _MARGIN), np.zeros((0, k)), np.zeros(0))
+            return _Halfspace(ceiling * (1.0 - _MARGIN), np.zeros((0, k)), no_floats())
         return None
     channel, channel_of_round = np.unique(noise, axis=0, return_inverse=True)
     demand = np.zeros(len(channel))

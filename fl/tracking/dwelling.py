@@ -63,7 +63,7 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
 from fl.types import RoundContext
 from netsim.clock import DAY_S, WEEK_S
-from netsim.columns import Columns, frozen, no_places, pick_even_indices, split_blocks
+from netsim.columns import Columns, frozen, no_floats, no_places, pick_even_indices, split_blocks
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 _HOUR_S = 3600.0
@@ -176,7 +176,7 @@ class Residences(Columns):
         """Before the first round."""
         n = len(sender)
         count = np.zeros(n, int)
-        home, work, rest = np.zeros((3, n, places), dtype=np.float32)
+        home, work, rest = np.zeros((3, n, places), np.float32)
         return cls(
             sender,
             home,
@@ -342,7 +342,7 @@ def compute_work_posterior(
     with np.errstate(divide="ignore"):
         log_p = log_p + np.log(apart)
     log_work = np.where(far[:, None], log_p, np.float32(0.0))
-    log_mean = compute_log_mean(log_work, np.ones((1, 1), dtype=np.float32))
+    log_mean = compute_log_mean(log_work, np.ones((1, 1), np.float32))
     odds = np.log(employed) + log_mean - np.log1p(-employed) - log_none
     works = np.exp(-np.logaddexp(0.0, -odds))
     probability = np.where(far, works, 0.0)
@@ -479,7 +479,7 @@ def find_visited_places(
         return estimates.fit_places(place_m, share, n_known)
 
     places = fit(known_m)
-    odds = np.zeros(0)
+    odds = no_floats()
     while len(odds) < _TRIES * max_places:
         is_distinct = places.find_distinct(estimates.hit_radius_m)[n_known:]
         if is_distinct.sum() >= max_places:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fl.tracking.place_grid import PlaceGrid
-from netsim.columns import Columns, frozen
+from netsim.columns import Columns, divide_or_zero, frozen
 from netsim.rng import ndtr
 from netsim.units import BoolArray, Float32Array, FloatArray
 
@@ -118,7 +118,7 @@ class ErrorModel(Columns):
         is_named = np.isfinite(place_m).all(axis=-1)
         share = np.where(is_named, self.share[..., :ranks], 0.0)
         total = share.sum(axis=-1, keepdims=True)
-        share = np.divide(share, total, out=np.zeros_like(share), where=total > 0)
+        share = divide_or_zero(share, total)
         return Truths(place_m, self.sigma_m[..., :ranks] / gain, share, gain)
 
     def rank_truths_m(self, z_m: FloatArray) -> FloatArray:

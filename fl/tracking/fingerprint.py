@@ -29,7 +29,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.linalg import norm
 
-from netsim.columns import Columns, frozen
+from netsim.columns import Columns, frozen, no_floats
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -116,7 +116,7 @@ class Prints:
         guess = np.array([_PRIOR / 2, _PRIOR])
         within = np.repeat(guess[:, None], numbers, axis=1)
         powers = np.zeros(3)
-        return cls(np.zeros((3, numbers)), within, np.zeros(0), guess, powers, powers)
+        return cls(np.zeros((3, numbers)), within, no_floats(), guess, powers, powers)
 
     def count_updates(self, clues: Clues) -> Prints:
         """After updates (k,), whatever their tracks."""

@@ -38,7 +38,7 @@ from fl.tracking.fingerprint import Clues, KeptTracks, Prints
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import RoundContext
 from netsim.clock import compute_rounding_s
-from netsim.columns import Columns, frozen, no_ints, split_blocks
+from netsim.columns import Columns, frozen, no_floats, no_ints, split_blocks
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 # of motion in one round, per axis; the first stays
@@ -92,7 +92,7 @@ class NameLinks(_RoundStatements):
     def empty(cls) -> NameLinks:
         """Before the first round."""
         no = no_ints()
-        return cls(0, no, no, np.zeros(0, bool), np.zeros(0))
+        return cls(0, no, no, np.zeros(0, bool), no_floats())
 
     def add_part(self, part: NameLinks) -> NameLinks:
         """With those of another part of the round; of a round before nothing is left."""

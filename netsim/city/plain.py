@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from netsim.city.base import City, Span, map_to_span
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
-from netsim.geometry import Area
+from netsim.geometry import Area, compute_ways
 from netsim.rng import Streams
 from netsim.streets.assembly import StreetLines, assemble_streets
 from netsim.streets.graph import CLASSES, Paths, StreetGraph
@@ -224,7 +224,7 @@ class Generated(City):
             (corners_rad, half_diagonal_m),
             (stars, half_m * share),
         )
-        footprint = np.empty(self.count, dtype=object)
+        footprint = np.empty(self.count, object)
         for k, (angle_rad, from_centre_m) in enumerate(shapes):
             rows = number[k::3]
             radius_m = from_centre_m[rows]
@@ -233,8 +233,7 @@ class Generated(City):
             reach_m = radius_m.max(axis=1, keepdims=True)
             room_m = area.side_m - 2 * reach_m
             centre_m = area.low_m + reach_m + unit[rows, 3:5] * room_m
-            way = np.stack([np.cos(angle_rad), np.sin(angle_rad)], axis=2)
-            corner_m = centre_m[:, None] + radius_m[:, :, None] * way
+            corner_m = centre_m[:, None] + radius_m[:, :, None] * compute_ways(angle_rad)
             # against rounding
             footprint[rows] = shapely.polygons(np.clip(corner_m, area.low_m, area.high_m))
         return Buildings(footprint, map_to_span(self.building_height_m, unit[:, 5]))

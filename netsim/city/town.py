@@ -232,12 +232,9 @@ def _draw_river(area: Area, rng: Rng) -> tuple["Polygon", Shapes, "Geometry"]:
     axis = shapely.linestrings(
         area.low_m + (place if unit[4] < 0.5 else place[:, ::-1]) * area.side_m
     )
-    beyond = area.grow(_EXTENSION_M)
     whole = shapely.buffer(axis, min(_RIVER_M, area.side_m.min() / 8) / 2)
-    banks = shapely.intersection(
-        shapely.boundary(whole), shapely.box(*beyond.low_m, *beyond.high_m)
-    )
-    river = shapely.intersection(whole, shapely.box(*area.low_m, *area.high_m))
+    banks = shapely.intersection(shapely.boundary(whole), area.grow(_EXTENSION_M).to_polygon())
+    river = shapely.intersection(whole, area.to_polygon())
     return river, shapely.get_parts(banks), axis
 
 
@@ -283,7 +280,7 @@ def _cut_at_river(roads: Roads, river: "Polygon", axis: "Geometry") -> Roads:
     )
     # none along the border of the area
     whole &= (where_share > _INNER) & (where_share < 1.0 - _INNER)
-    is_bridge = np.zeros(len(line), dtype=bool)
+    is_bridge = np.zeros(len(line), bool)
     new_bridges = []
     for share in (np.arange(_BRIDGES) + 0.5) / _BRIDGES:
         away = np.abs(where_share - share)

@@ -81,8 +81,8 @@ class Replay(Mobility, TraceSetting):
     """a UE is absent if its last fix is older than this, s; none: 1.5 times the sampling interval
     of the trace"""
 
-    has_own_fixes: ClassVar[bool] = True
-    replays: ClassVar[bool] = True
+    has_own_fixes: ClassVar = True
+    replays: ClassVar = True
     reference = "netsim: recorded, not modelled"
     example = {"kind": "replay", "trace": "trace.csv"}
 
@@ -157,7 +157,7 @@ class Replay(Mobility, TraceSetting):
             trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm, trace.due
         )
         nowhere_m = np.full((n_ue, 2), nan)
-        last_row = np.full(n_ue, -1, dtype=np.int64)
+        last_row = np.full(n_ue, -1, int)
         before = Replayed(
             position_m=nowhere_m,
             n_seen=0,
@@ -207,7 +207,7 @@ class Replay(Mobility, TraceSetting):
         n_ue = len(state.position_m)
         rows = state.rows
         home_m, work_m, densest_m = np.full((3, n_ue, 2), nan)
-        nights = np.zeros(n_ue, dtype=np.int64)
+        nights = np.zeros(n_ue, int)
         places = Places(home_m, work_m, densest_m, nights)
         if self.users == "rows":  # one fix is no place
             return places

@@ -158,8 +158,8 @@ class Resident(Mobility):
         visited = np.full((n, _FIRST_PLACES), NOWHERE)
         visited[:, 0] = home.place
         visited[:, 1] = np.where(town.people.commutes, town.people.work.place, NOWHERE)
-        nothing = np.zeros(n, dtype=int)
-        no = np.zeros(n, dtype=bool)
+        nothing = np.zeros(n, int)
+        no = np.zeros(n, bool)
         trip_s = np.zeros((n, 6))
         count = (visited >= 0).astype(int)
         state = Lives(

@@ -402,7 +402,7 @@ class Correlated(GaussianShadowing):
             wrap = _WRAP * grid_decorrelation_m / step_m
             torus = [next_fast_len(int(n - 1 + wrap) + 1, real=True) for n in (ny, nx)]
             amplitude = np.sqrt(_compute_spectrum(torus, step_m / grid_decorrelation_m))
-            value_db = np.empty((ny, nx, n_sites), dtype=np.float32)
+            value_db = np.empty((ny, nx, n_sites), np.float32)
 
             def draw_unit(label: str, owner: int) -> FloatArray:
                 white = rng.normal(label, [owner], tuple(torus))[0]

@@ -10,7 +10,15 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from netsim.columns import Columns, copy_with, frozen, no_floats, no_ints, replace_values
+from netsim.columns import (
+    Columns,
+    copy_with,
+    divide_or_zero,
+    frozen,
+    no_floats,
+    no_ints,
+    replace_values,
+)
 from netsim.radio.shared_band import compute_signal_w
 from netsim.radio.uplink import Channel, Cohort, Decoded, Payload, Uplink, compute_noise_std
 from netsim.rng import Streams
@@ -138,9 +146,11 @@ class Transmissions(Columns):
     def from_cohort(cls, cohort: Cohort) -> Self:
         """Rows of zeros."""
         types = {"IntArray": np.int64, "FloatArray": np.float64, "BoolArray": np.bool_}
-        kinds = {f.name: types[str(f.type)] for f in fields(cls) if str(f.type) in types}
-        n = len(cohort.ue)
-        zeros: dict[str, Any] = {name: np.zeros(n, dtype=kind) for name, kind in kinds.items()}
+        zeros: dict[str, Any] = {
+            column.name: np.zeros(len(cohort.ue), types[str(column.type)])
+            for column in fields(cls)
+            if str(column.type) in types
+        }
         return cls(cohort, **zeros)
 
     @classmethod
@@ -442,9 +452,7 @@ def summarise_uploads(lives: Transmissions, rows: IntArray) -> SentUploads:
     ready_s = lives.ready_s
     missing_s = np.maximum(ready_s - until_s, 0.0)
     compute_s = cohort.compute_s
-    untrained = np.zeros(len(lives))
-    np.divide(missing_s, compute_s, out=untrained, where=compute_s > 0)
-    trained = 1.0 - np.minimum(untrained, 1.0)
+    trained = 1.0 - np.minimum(divide_or_zero(missing_s, compute_s), 1.0)
     trained = np.where(np.isinf(ready_s), 0.0, trained)
     energy_j = cohort.compute_j * trained + sent_j
     ready = until_s >= ready_s

@@ -381,7 +381,7 @@ class Ideal(Uplink):
 
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
         n = len(cohort.ue)
-        zero = np.zeros(len(cohort.ue))
+        zero = np.zeros(n)
         endless = np.full(n, inf)
         late = cohort.compute_s > cohort.limit_s
         delay_s = np.minimum(cohort.compute_s, cohort.limit_s)

@@ -102,7 +102,7 @@ def chain_drives(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: floa
         chain_of[ids[begin]] = chain
     n_ids = np.bincount(chain_of[ids[first]])
     busiest = np.argsort(-np.bincount(chain_of[ids]), kind="stable")
-    number = np.zeros(n_chains, dtype=int)
+    number = np.zeros(n_chains, int)
     is_chain = n_ids[busiest] > 1
     number[busiest[is_chain]] = np.arange(1, (n_ids > 1).sum() + 1)
     return np.where(chain_of >= 0, number[chain_of], 0)
@@ -122,10 +122,10 @@ def sample_rows(moves: Moves, every_s: float) -> BoolArray:
     period = np.floor(moves.time_s / every_s + 1e-9)
     order = np.lexsort((moves.time_s, period, moves.user))
     time_s = moves.time_s[order]
-    new = np.ones(len(order), dtype=bool)
+    new = np.ones(len(order), bool)
     is_new_user = np.diff(moves.user[order]) != 0
     new[1:] = is_new_user | (np.diff(period[order]) != 0)
-    due = np.empty(len(order), dtype=bool)
+    due = np.empty(len(order), bool)
     due[order] = time_s == time_s[new][np.cumsum(new) - 1]
     return due
 
@@ -335,7 +335,7 @@ def _report_regions(place: FloatArray, moves: Moves) -> Iterator[Notice]:
     """Rows that are more than 1,000 km apart, with boxes of 3 degrees around where most of them
     are.
     """
-    elsewhere = np.ones(len(place), dtype=bool)
+    elsewhere = np.ones(len(place), bool)
     boxes = list[str]()
     if np.ptp(moves.xy_m, axis=0).max() < 1e6:
         return
