@@ -98,7 +98,7 @@ def replace_values(column: Array, rows: IntArray, value: npt.ArrayLike) -> Array
     return new
 
 
-def divide_or_zero(values: FloatArray, by: FloatArray) -> FloatArray:
+def divide_or_zero(values: FloatArray, by: FloatArray | IntArray) -> FloatArray:
     """values / by (n, ...), which broadcasts to values; 0 where `by` is not above 0."""
     return np.divide(values, by, out=np.zeros_like(values), where=by > 0)
 
