@@ -133,8 +133,7 @@ class LinkMeasurements(_OneModelData):
         )
         moment = np.round(observed.time_s * 1e3).astype(int)
         lot = lots.uniform("link", number_row(observed.ue, observed.cell), item=moment)
-        is_drawn = lot < self.hold_out
-        out = new_station | new_ue | is_drawn
+        out = new_station | new_ue | (lot < self.hold_out)
         kept = observed.select(~new_ue)
         measured = Signals.from_observations(kept, np.zeros_like(kept.ue)).to_local()
         train = fresh = measured.keep(~out[~new_ue])

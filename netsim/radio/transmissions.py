@@ -451,8 +451,7 @@ def summarise_uploads(lives: Transmissions, rows: IntArray) -> SentUploads:
         thermal_w = lives.thermal_j / airtime_s
     ready_s = lives.ready_s
     missing_s = np.maximum(ready_s - until_s, 0.0)
-    compute_s = cohort.compute_s
-    trained = 1.0 - np.minimum(divide_or_zero(missing_s, compute_s), 1.0)
+    trained = 1.0 - np.minimum(divide_or_zero(missing_s, cohort.compute_s), 1.0)
     trained = np.where(np.isinf(ready_s), 0.0, trained)
     energy_j = cohort.compute_j * trained + sent_j
     ready = until_s >= ready_s

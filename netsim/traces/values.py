@@ -479,8 +479,7 @@ def _describe_date(text: Sequence[str], value: float, header: str) -> str:
     step = np.abs(np.diff(to_numbers(text[:1000])))
     finely = len(decimals) >= _SERIAL_DECIMALS and (step[step > 0] < _SERIAL_STEP).all()
     is_in_range = _SERIAL_DAYS[0] <= value < _SERIAL_DAYS[1]
-    is_serial = is_in_range and (finely or "date" in header.lower())
-    if is_serial:
+    if is_in_range and (finely or "date" in header.lower()):
         return _format_serial(value)
     return ""
 
