@@ -420,7 +420,7 @@ def _compute_amplitudes(cohort: Cohort) -> ComplexArray:
     gain = np.where(np.isnan(cohort.gain), 0.0, cohort.gain)  # NaN: an absent UE
     root = np.sqrt(gain)[:, :, None]
     fading = np.ones_like(root) if cohort.fading is None else cohort.fading
-    return np.asarray(root * fading, dtype=np.complex128)
+    return (root * fading).astype(np.complex128)
 
 
 # -- live rounds
