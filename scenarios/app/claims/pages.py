@@ -56,8 +56,7 @@ def describe_counts(verdicts: Verdicts) -> str:
     counts = []
     if decided:
         counts = [f"{decided.count(word)} {word}" for word in (HOLDS, FAILS, OPEN)]
-    n_left = len(verdicts) - len(decided)
-    if n_left:
+    if n_left := len(verdicts) - len(decided):
         counts.append(f"{n_left} not played")
     return f"{format_count(len(verdicts), 'statement')}: {', '.join(counts)}"
 

@@ -56,8 +56,7 @@ def lay_out_run(run: Run, page: str, verbose: bool = False) -> list[str]:
     ends = {}
     if outcome.scope:
         ends["privacy"] = "\n".join(describe_accounts(run.tables["privacy"]))
-    peak = run.manifest.timing.get("peak_memory_gb")
-    if peak:
+    if peak := run.manifest.timing.get("peak_memory_gb"):
         ends["memory"] = f"peak {peak} GB"
     ends["page"] = page
     if not verbose:

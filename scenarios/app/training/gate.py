@@ -100,14 +100,13 @@ def play_gate(sweep: Sweep, seeds: Sequence[int]) -> Fields:
     n_0, policies = equalise_noise(recording)
     variants = []
     for label, rule in policies.items():
-        power = {"kind": "rule", "rule": rule.law.name, "parameters": rule.parameters.tolist()}
-        limits = recording.look.limits.model_dump()
-        variants.append(
-            {
-                "label": label,
-                "set": {"power": {**power, "limits": limits}},
-            }
-        )
+        power = {
+            "kind": "rule",
+            "rule": rule.law.name,
+            "parameters": rule.parameters.tolist(),
+            "limits": recording.look.limits.model_dump(),
+        }
+        variants.append({"label": label, "set": {"power": power}})
     varied = sweep.scenario.with_changes({"vary": {"seed": list(seeds), "variants": variants}})
     runs = pandas.read_csv(replace(sweep, scenario=varied).play())
     if failed := len(read_failures(sweep.out)):
@@ -257,7 +256,7 @@ def judge_gate(rows: pandas.DataFrame) -> Fields:
     lost = abs(table["lost"] - table["lost"][EQUAL])
     table["compared"] = (abs(table["noise"] / table["wanted"] - 1) <= _OFF) & (lost <= _OFF)
     calm = table.loc[table["lost"] < _OFF, ["leak", "share"]]
-    report: Fields = {"verdict": "radio only", "policies": table.reset_index().to_dict("records")}
+    report = {"verdict": "radio only", "policies": table.reset_index().to_dict("records")}
     report |= {"rank_correlation": calm.rank().corr().iloc[0, 1], "n": len(calm)}
     same = table[table["compared"]].sort_values("share")
     if len(same):
