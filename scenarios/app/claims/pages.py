@@ -117,9 +117,8 @@ def _format_cells(verdict: Verdict) -> list[str]:
     return cells
 
 
-def _to_markdown_table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def _to_markdown_table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
     """Lay rows out as a table in Markdown."""
-    heads = list(heads)
     return "\n".join(f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows))
 
 

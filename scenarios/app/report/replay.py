@@ -151,8 +151,8 @@ def build_replay_chapter(run: Run) -> Chapter:
         "duration_s": run.manifest.duration_s,
         "hit_radius_m": run.hit_radius_m,
         "first_day": str(clock.first_day),
-        "clock_changes": [list(change) for change in clock.changes],
-        "ues": [str(name) for name in run.tables["ues"]["name"][: len(tables["ues"]["home_x_m"])]],
+        "clock_changes": clock.changes,
+        "ues": run.tables["ues"]["name"][: len(tables["ues"]["home_x_m"])].tolist(),
         "attacks": [
             {"name": look.name, "color": look.color} for look in assign_styles(run.attacks)
         ],

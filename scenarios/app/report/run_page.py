@@ -69,6 +69,7 @@ from scenarios.app.results.read import (
     Table,
     accumulate_known_hours,
     get_section,
+    iterate_cells,
     list_tracking_attacks,
     select_known_values,
     select_rows,
@@ -263,8 +264,7 @@ def _draw_metrics(run: Run) -> list[Panel]:
     """Draw each metric that a part reports and that changes, except those drawn elsewhere."""
     rows = run.get_rows("metrics")
     quantities = []
-    names = zip(map(str, rows["part"]), map(str, rows["name"]), strict=True)
-    for source, name in dict.fromkeys(names):
+    for source, name in dict.fromkeys(iterate_cells(rows, "part", "name")):
         metric = select_rows(rows, (rows["part"] == source) & (rows["name"] == name))
         values = metric["value"]
         if name not in _ELSEWHERE and len(set(values[np.isfinite(values)])) > 1:
@@ -273,10 +273,9 @@ def _draw_metrics(run: Run) -> list[Panel]:
     n_more = len(quantities) - MOST_METRICS
     if n_more > 0:
         caption += f" Not drawn: {format_count(n_more, 'more metric')}."
-    title = "What parts report of themselves"
     chart = Chart(
         "metrics",
-        title,
+        "What parts report of themselves",
         quantities[:MOST_METRICS],
         caption,
         by=style_one_curve("the run"),

@@ -18,7 +18,7 @@ import numpy as np
 
 from fl.round.tables import TABLES, read_tables
 from netsim import compiled
-from netsim.errors import BadInput, format_count, to_one_line
+from netsim.errors import BadInput, RunsFailed, format_count, to_one_line
 from netsim.record import Column, format_cell, unguard_cell, write_text
 from netsim.safe import (
     KEPT,
@@ -547,6 +547,14 @@ def read_failures(folder: Path) -> list[Failed]:
         raise BadInput(
             f"{path}: not a table of failures ({error!r}); start the sweep again"
         ) from None
+
+
+def refuse_failures(folder: Path, what: str) -> None:
+    """Raise RunsFailed where some of several runs failed, which are those of `what`."""
+    if failed := len(read_failures(folder)):
+        raise RunsFailed(
+            f"{failed} runs of {what} failed, see {folder / FAILURES}; the same command goes on"
+        )
 
 
 def format_failures(failed: Sequence[Failed]) -> list[str]:

@@ -167,8 +167,9 @@ def pick_leading_line(candidates: Lines) -> Line | None:
 
 def build_figures_table(title: str, shown: Lines, narrow: int = 99) -> OutcomeTable:
     """Build a table with a row for each line."""
-    is_radio = shown and shown[0].key.startswith("radio.")
-    result = "median [5 %, 95 % of samples]" if is_radio else "result"
+    result = (
+        "median [5 %, 95 % of samples]" if shown and shown[0].key.startswith("radio.") else "result"
+    )
     rows: Cells = []
     for line in shown:
         name = Mark(line.title, kind="word")

@@ -212,11 +212,7 @@ class Run:
     def names(self) -> dict[int, str]:
         """The name of each UE."""
         ues = self.tables["ues"]
-        return {
-            int(ue): str(name)
-            for ue, name in zip(ues["ue"], ues["name"], strict=True)
-            if np.isfinite(ue)
-        }
+        return {int(ue): name for ue, name in iterate_cells(ues, "ue", "name") if np.isfinite(ue)}
 
     @property
     def n_ue(self) -> int:

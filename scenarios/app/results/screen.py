@@ -74,7 +74,7 @@ def lay_out_table(table: OutcomeTable) -> list[str]:
         return []
     marks = [[to_mark(cell) for cell in row[: table.narrow]] for row in table.rows[:MOST_ROWS]]
     texts = [[_join_cell(mark) for mark in row] for row in marks]
-    heads = list(table.heads[: table.narrow])
+    heads = table.heads[: table.narrow]
     notes = list(table.notes)
     if table.as_lines:
         sentences = ["; ".join(map("{}: {}".format, heads, row)) for row in texts]

@@ -215,8 +215,7 @@ def load_reference(study: Study, cache: Path) -> Trajectory:
     inputs = sorted(digest_inputs(alone).items())
     made_of = f"{__version__} {_FORMAT} {compute_code_digest('netsim', 'fl', 'scenarios')} {inputs}"
     spec = f"{made_of}\n{to_study_yaml(alone)}".encode()
-    name = hashlib.sha256(spec).hexdigest()[:16]
-    path = Path(cache) / name / _FILE
+    path = cache / hashlib.sha256(spec).hexdigest()[:16] / _FILE
     if not describe_file_kind(path):
         compiled.tell(
             f"netsim: playing all rounds of the reference run, this once; it is kept in "

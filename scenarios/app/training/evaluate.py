@@ -328,7 +328,7 @@ class RecordedGround:
 
     def _join_rounds(self, worlds: list[tuple[Rounds, Look]]) -> KnownRounds:
         rounds, looks = zip(*worlds, strict=True)
-        stacked = Rounds.stack(list(rounds))
+        stacked = Rounds.stack(rounds)
         return KnownRounds(stacked, Look.join(looks), self.air, self.task.reward)
 
     def record_world(self, i: int, power_w: Rule) -> KnownRounds:

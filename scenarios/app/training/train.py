@@ -446,8 +446,7 @@ def train_agents(
     at_once : trainings at a time; one after another in this process they share the rounds that they
     record. resources : the memory of each.
     """
-    options = {"cache": cache, "resources": resources}
-    jobs = build_training_jobs(study, seeds, out, replace, **options)
+    jobs = build_training_jobs(study, seeds, out, replace, cache=cache, resources=resources)
     if len(jobs) == 1:
         return [do_job(jobs[0], watch)]
     if any(job.find_summary() is None for job in jobs):
