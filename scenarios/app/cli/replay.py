@@ -72,8 +72,9 @@ _TICKS_S = (1, 10, 30, 60, 300, 600)  # of a trace of less than two days
 _MIN_TICKS = 200  # of such a trace
 _SITES = 33  # of a default layout
 _FIELD_VALUES = 5e7  # of the shadowing of all sites
-BOXES = {"city-25-km": 0.2, "district-6-km": 0.05, "region-65-km": 0.5}
-"""public boxes, and the sides of their grids in degrees; in the first one person is told of"""
+BOXES = {"city-25-km": (0.2, 50), "district-6-km": (0.05, 40), "region-65-km": (0.5, 100)}
+"""public boxes, the first that of which a person is told: the side of its grid in degrees, and of
+the cells in which `replay` looks for places, m"""
 UNSHOWN = {"learning.references.central": False, "learning.leakage.every_rounds": 1_000_000}
 """settings that spare what the table of boxes does not show"""
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -122,7 +123,7 @@ def replay_from_options(args: argparse.Namespace) -> None:
     has_area = args.area_deg or args.area_m or scenario.study.world.city.has_size
     boxes = {}
     if is_one and not has_area and trace.time_s[-1] >= 2 * DAY_S:
-        boxes = build_boxes(trace, truth_deg["home"][0])
+        boxes = build_boxes(args, trace, truth_deg["home"][0])
     if boxes and args.defend:
         scenario = settle_scenario(args, next(iter(boxes.values())))
     facts = list_trace_facts(scenario.study)
@@ -221,7 +222,7 @@ def settle_scenario(args: argparse.Namespace, chosen: Fields | None = None) -> S
     return scenario
 
 
-def build_boxes(trace: Trace, home_deg: FloatArray) -> dict[str, Fields]:
+def build_boxes(args: argparse.Namespace, trace: Trace, home_deg: FloatArray) -> dict[str, Fields]:
     """Return the settings of each public box that holds a home, longitude and latitude.
 
     They lie on fixed grids, and the log does not move them.
@@ -233,11 +234,13 @@ def build_boxes(trace: Trace, home_deg: FloatArray) -> dict[str, Fields]:
         "until": f"{first_s + trace.time_s[-1] + 1}",
     }
     boxes = {}
-    for box, side_deg in BOXES.items():
+    for box, (side_deg, cell_m) in BOXES.items():
         low_deg = side_deg * np.floor(home_deg[::-1] / side_deg)
         area_deg = np.concatenate([low_deg, low_deg + side_deg]).round(2)
         states["area_deg"] = area_deg.tolist()
         boxes[box] = {f"world.ues.mobility.{key}": value for key, value in states.items()}
+        if args.scenario == REPLAY:  # span and neuron-votes stand first
+            boxes[box] |= {f"learning.attacks[{k}].cell_m": cell_m for k in (0, 1)}
     return boxes
 
 
