@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.clock import DAY_S, Clock, compute_rounding_s
+from netsim.columns import no_places
 from netsim.units import BoolArray, FloatArray, IntArray
 
 PLACE_M = 200.0
@@ -40,13 +41,15 @@ class UserPlaces:
     """Places of a user: home_m, work_m and densest_m (2,), NaN for none; nights with a fix between
     0 and 6 h.
 
-    densest_m : the place of most known time of a user without a home.
+    densest_m : the place of most known time of a user without a home. by_time_m (k, 2) : all places
+    of an hour or more, the longest first.
     """
 
     home_m: FloatArray
     work_m: FloatArray
     densest_m: FloatArray
     nights: int
+    by_time_m: FloatArray
 
 
 def find_user_places(position_m: FloatArray, time_s: FloatArray, clock: Clock) -> UserPlaces:
@@ -61,25 +64,26 @@ def find_user_places(position_m: FloatArray, time_s: FloatArray, clock: Clock) -
     time_s = time_s[is_known]
     nowhere = np.full(2, np.nan)
     if not len(time_s):
-        return UserPlaces(nowhere, nowhere, nowhere, 0)
+        return UserPlaces(nowhere, nowhere, nowhere, 0, no_places())
     known_s = np.minimum(np.diff(time_s, append=time_s[-1]), KNOWN_S)
     place = _group_places(position_m, time_s, known_s)
+    middle_m = _average_groups(position_m, known_s, place)
+    spent_s = np.bincount(place, known_s)
+    by_time_m = middle_m[np.argsort(-spent_s, kind="stable")[: (spent_s >= KNOWN_S).sum()]]
     wall_s = clock.wall_s(time_s)
     always = np.ones(len(place), bool)
     night, nights = _measure_s_at_usual_place(place, known_s, wall_s, NIGHT_H, NIGHT_SHARE, always)
     if not night.any():
-        densest = np.bincount(place, known_s).argmax()
-        return UserPlaces(
-            nowhere, nowhere, _average_place(position_m, known_s, place == densest), nights
-        )
+        densest_m = _average_place(position_m, known_s, place == spent_s.argmax())
+        return UserPlaces(nowhere, nowhere, densest_m, nights, by_time_m)
     home_m = _average_place(position_m, night, night > 0)
     weekday = (clock.weekday(0) + wall_s // DAY_S) % 7 < 5
-    offset_m = _average_groups(position_m, known_s, place) - home_m
-    away = np.hypot(*offset_m.T)[place] > PLACE_M
+    away = np.hypot(*(middle_m - home_m).T)[place] > PLACE_M
     office, _ = _measure_s_at_usual_place(
         place, known_s, wall_s, OFFICE_H, OFFICE_SHARE, weekday & away
     )
-    return UserPlaces(home_m, _average_place(position_m, office, office > 0), nowhere, nights)
+    work_m = _average_place(position_m, office, office > 0)
+    return UserPlaces(home_m, work_m, nowhere, nights, by_time_m)
 
 
 def _group_places(position_m: FloatArray, time_s: FloatArray, known_s: FloatArray) -> IntArray:

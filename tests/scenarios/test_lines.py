@@ -141,6 +141,15 @@ def test_what_few_ues_show_is_said_with_why_they_have_no_home():
     )
 
 
+def test_of_one_ue_the_headline_has_figures_where_nothing_is_found():
+    run = {"attack.span.home_located.percent": 0.0, "attack.span.homes.count": 1}
+    run |= {"baseline.uniform.home_located.percent": 3.0}
+    text = dict(build_headline(build_lines([run]), {"attacks": [1]}, run))["leakage"]
+    assert text == (
+        "No attack has found anything; inconclusive: homes 0 of 1 (chance at most 3 %)."
+    )
+
+
 def test_lines_over_seeds():
     """A share is of the UEs of all seeds, anything else a mean with its range."""
     none = RUN | read_yaml(NOTHING_FOUND) | {"utility.rmse_db": 11.2}

@@ -4,6 +4,7 @@ grid."""
 import re
 from contextlib import redirect_stdout
 from dataclasses import replace
+from datetime import date
 from io import StringIO
 from math import pi
 from pathlib import Path
@@ -13,14 +14,15 @@ import numpy as np
 from numpy.testing import assert_allclose
 from pytest import MonkeyPatch, approx, fixture, mark, raises
 
+from netsim.clock import Clock
 from netsim.errors import BadInput
-from netsim.maps import unproject_m
+from netsim.maps import project_lon_lat, unproject_m
 from netsim.mobility.replay import Replay
 from netsim.traces.table import Label
 from scenarios.app.cli.commands import main
 from scenarios.app.cli.options import join_command_line
 from scenarios.app.cli.outcome import parse_origin_deg
-from scenarios.app.results.owner import tabulate_owner
+from scenarios.app.results.owner import describe_owner, find_truth_deg, tabulate_owner
 from scenarios.app.results.read import open_finished_run
 
 ORIGIN_DEG = (52.013, 4.357)
@@ -39,47 +41,73 @@ learning:
 """
 
 
-def make_run(named_m, side_m=2000.0, **places_m):
+def make_run(named_m, side_m=2000.0):
     """A run of one UE as `tabulate_owner` reads it."""
-    ues = {
-        f"{what}_{axis}_m": np.array([places_m.get(what, (np.nan, np.nan))[k]])
-        for what in ("home", "work", "densest")
-        for k, axis in enumerate("xy")
-    }
     x, y = np.array(named_m, dtype=float).reshape(-1, 2).T
     return SimpleNamespace(
-        tables={"named": {"x_m": x, "y_m": y}, "ues": ues},
+        tables={"named": {"x_m": x, "y_m": y}},
         manifest=SimpleNamespace(area_m=[0, 0, side_m, side_m], origin_deg=list(ORIGIN_DEG)),
         hit_radius_m=100.0,
     )
 
 
+def put(**truth_m):
+    """Places as `tabulate_owner` takes them."""
+    return {
+        what: unproject_m(np.array(at_m, dtype=float).reshape(-1, 2), ORIGIN_DEG)
+        for what, at_m in truth_m.items()
+    }
+
+
 def test_a_place_is_found_within_the_radius_unless_chance_finds_it():
     named_m = [[500, 500], [900, 500]]
-    rows = tabulate_owner(
-        {
-            "wide": make_run(named_m, home=(560, 580), work=(900, 601)),
-            "narrow": make_run(named_m, side_m=1000.0, home=(560, 580)),
-            "no home": make_run(named_m, densest=(500, 400)),
-            "silent": make_run([], home=(0, 0)),
-        },
-        {},
-    )
+    truth_deg = put(home=(560, 579), work=(900, 601), places=[(0, 0), (900, 560), (560, 570)])
+    runs = {
+        "wide": make_run(named_m),
+        "narrow": make_run(named_m, side_m=1000.0),
+        "silent": make_run([]),
+    }
+    wide, narrow, silent = tabulate_owner(runs, truth_deg)
     # 1 - (1 - pi 100^2 / 2000^2)^2
-    assert float(rows[0][1]) == approx(100 * (1 - (1 - pi / 400) ** 2), rel=0.05)
-    assert rows[0][2:] == ["100", "found", "101", ""]
-    assert rows[1][1:] == ["6.2", "100", "", "–", ""]
-    assert rows[2][2:4] == ["100", "found"]
-    assert rows[3][1:4] == ["0", "∞", ""]
+    assert wide["chance_percent"] == approx(100 * (1 - (1 - pi / 400) ** 2))
+    assert [wide["home_m"], wide["work_m"]] == approx([np.hypot(60, 79), 101], abs=0.1)
+    assert [wide["home_verdict"], wide["work_verdict"]] == ["found", ""]
+    assert wide["places"] == "2, 3"
+    assert narrow["home_verdict"] == "by chance"
+    assert (silent["chance_percent"], silent["home_m"], silent["places"]) == (0, np.inf, "")
+    lines = describe_owner(wide)
+    assert "99.2 m from the nearest named place, found" in lines[0]
+    assert "101 m" in lines[1] and "not found" in lines[1]
+    assert lines[2].endswith("named no. 2, 3")
+    (row,) = tabulate_owner({"": make_run(named_m)}, put(home=(0, 0), work=(np.nan, np.nan)))
+    assert "not seen in the log; --work LAT,LON" in describe_owner(row | {"places": ""})[1]
 
 
-def test_a_stated_place_counts_in_place_of_stays():
-    place_m = np.array([[250.0, 0.0]])
-    stated = {"home": unproject_m(place_m, ORIGIN_DEG)}
-    run = make_run([[0, 0], [250, 40]], home=(0, 0), work=(0, 0))
-    ((_, _, home, found, work, _),) = tabulate_owner({"a": run}, stated)
-    assert float(home) == approx(40, abs=0.1)
-    assert (found, work) == ("found", "0.000" if work.startswith("0.0") else "0")
+def make_trace(time_h, east_m):
+    """A log of one user from Monday on, hours and metres."""
+    return SimpleNamespace(
+        position_m=np.column_stack([east_m, np.zeros(len(east_m))]),
+        time_s=3600.0 * np.array(time_h),
+        origin_deg=ORIGIN_DEG,
+        local=SimpleNamespace(build_clock=lambda until_s: Clock(date(2026, 1, 5))),
+    )
+
+
+def test_the_place_of_most_time_stands_for_a_home_that_is_not_known():
+    nights = np.arange(0, 96, 0.5)
+    # home by night is where he is for six hours of a day, and 18 are spent elsewhere
+    east_m = np.where(nights % 24 < 6, 0.0, 3000.0)
+    truth_m = {
+        what: project_lon_lat(at_deg, ORIGIN_DEG)
+        for what, at_deg in find_truth_deg(make_trace(nights, east_m)).items()
+    }
+    assert_allclose(truth_m["home"], [[0, 0]], atol=0.1)
+    assert_allclose(truth_m["work"], [[3000, 0]], atol=0.1)
+    assert_allclose(truth_m["places"], [[3000, 0], [0, 0]], atol=0.1)
+    days = nights % 24 >= 6
+    at_deg = find_truth_deg(make_trace(nights[days], east_m[days]))
+    assert_allclose(project_lon_lat(at_deg["home"], ORIGIN_DEG), [[3000, 0]], atol=0.1)
+    assert np.isnan(at_deg["work"]).all()
 
 
 @fixture(scope="module")
@@ -108,12 +136,14 @@ def write_log(folder, shift_deg):
 
 def test_boxes_are_played_and_what_is_stated_stands_in_no_file(played):
     folder, printed = played
+    answer = printed[printed.index("what is learnt of you, city-25-km:") :].splitlines()
+    assert re.match(r" *your home: [\d.,]+ m from the nearest named place, (not )?found", answer[1])
     table = printed[printed.index("looked for in") :].splitlines()
-    boxes = ["district-6-km", "city-25-km", "region-125-km"]
+    boxes = ["city-25-km", "district-6-km", "region-65-km"]
     assert [line.split()[0] for line in table[1:5]] == [*boxes, "its"]
     assert "follows from the log" in table[4]
     sides_m = []
-    for box, side_deg in zip(boxes, (0.05, 0.2, 1.0), strict=True):
+    for box, side_deg in zip(boxes, (0.2, 0.05, 0.5), strict=True):
         run = open_finished_run(folder / "out/boxes" / box)
         mobility = run.study["world"]["ues"]["mobility"]
         south, west, north, east = mobility["area_deg"]
@@ -124,7 +154,7 @@ def test_boxes_are_played_and_what_is_stated_stands_in_no_file(played):
         assert west <= ORIGIN_DEG[1] <= east
         assert mobility["extent"] == "stated"
         sides_m.append(run.manifest.area_m[3] - run.manifest.area_m[1])
-    assert_allclose(sides_m, [1.2 * 5_565, 1.2 * 22_260, 1.2 * 111_300], rtol=0.01)
+    assert_allclose(sides_m, [1.2 * 22_260, 1.2 * 5_565, 1.2 * 55_650], rtol=0.01)
     for path in filter(Path.is_file, folder.rglob("*")):
         assert not re.search(rb"\.0123456|\.3654321", path.read_bytes()), path
 
@@ -132,7 +162,7 @@ def test_boxes_are_played_and_what_is_stated_stands_in_no_file(played):
 def test_a_box_does_not_move_with_the_log(played, tmp_path):
     folder, _ = played
     assert main(write_log(tmp_path, (0.003, -0.004))) == 0
-    for box in ("district-6-km", "city-25-km", "region-125-km"):
+    for box in ("city-25-km", "district-6-km", "region-65-km"):
         areas = [
             open_finished_run(f / "out/boxes" / box).manifest.area_m for f in (folder, tmp_path)
         ]
@@ -178,5 +208,5 @@ def test_places_that_the_phone_names_are_the_truth(tmp_path, capsys, monkeypatch
     far = Label("all", "home", ORIGIN_DEG[0] + 0.5, ORIGIN_DEG[1])
     monkeypatch.setattr(Replay, "read_fixes", lambda self: replace(read_fixes(self), labels=(far,)))
     assert main(words) == 0
-    row = capsys.readouterr().out.strip().splitlines()[-1]
-    assert 40_000 < float(row.split()[4].replace(",", "")) < 70_000
+    (far_m,) = re.findall(r"your home: ([\d,]+) m from .*, not found", capsys.readouterr().out)
+    assert 40_000 < float(far_m.replace(",", "")) < 70_000

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,6 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import cross_axes
 from netsim.clock import DAY_S
 from netsim.errors import BadInput, format_count
-from netsim.maps import unproject_m
 from netsim.mobility.replay import Replay
 from netsim.notice import sort_by_severity
 from netsim.radio.shadowing import Correlated
@@ -19,6 +19,7 @@ from netsim.rng import Streams
 from netsim.safe import describe_file_kind
 from netsim.trace_files.inspect import choose_round
 from netsim.traces.trace import Trace
+from netsim.units import FloatArray
 from netsim.world.base_stations import choose_default_layout
 from netsim.world.build import build_world
 from scenarios.app.cli.options import (
@@ -41,8 +42,16 @@ from scenarios.app.cli.outcome import (
 from scenarios.app.cli.play import play_study, play_sweep
 from scenarios.app.report.report import write_report
 from scenarios.app.results.folder import PAGE, refuse_foreign_names
-from scenarios.app.results.owner import HEADS, TRUTH, find_places_m, tabulate_owner
-from scenarios.app.results.read import Run, list_finished_runs, open_finished_run
+from scenarios.app.results.owner import (
+    HEADS,
+    TRUTH,
+    Truth,
+    describe_owner,
+    find_truth_deg,
+    tabulate_owner,
+)
+from scenarios.app.results.read import list_finished_runs, open_finished_run
+from scenarios.app.results.statistics import format_figure
 from scenarios.app.run.notices import find_trace_notices
 from scenarios.app.run.runner import build_run_job
 from scenarios.app.study import Fields
@@ -63,8 +72,11 @@ _TICKS_S = (1, 10, 30, 60, 300, 600)  # of a trace of less than two days
 _MIN_TICKS = 200  # of such a trace
 _SITES = 33  # of a default layout
 _FIELD_VALUES = 5e7  # of the shadowing of all sites
-BOXES = {"district-6-km": 0.05, "city-25-km": 0.2, "region-125-km": 1.0}
-"""public boxes, and the sides of their grids in degrees"""
+BOXES = {"city-25-km": (0.2, 50), "district-6-km": (0.05, 40), "region-65-km": (0.5, 100)}
+"""public boxes, the first that of which a person is told: the side of its grid in degrees, and of
+the cells in which `replay` looks for places, m"""
+UNSHOWN = {"learning.references.central": False, "learning.leakage.every_rounds": 1_000_000}
+"""settings that spare what the table of boxes does not show"""
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _READING = (
     "cell",
@@ -99,8 +111,51 @@ _NAMED = (
 
 def replay_from_options(args: argparse.Namespace) -> None:
     """Play the trace with the recipe and the attacks of a useful map, beside defenses, or as
-    published.
+    published; of one person say what is learnt of him.
     """
+    _check_options(args)
+    read_resources(args)
+    scenario = settle_scenario(args)
+    trace = _load_trace(scenario.study)
+    is_one = trace.origin_deg is not None and len(trace.users) == 1
+    stated_deg = read_stated_deg(args, _get_replay(scenario.study), is_one)
+    truth_deg = find_truth_deg(trace) if is_one else {}
+    has_area = args.area_deg or args.area_m or scenario.study.world.city.has_size
+    boxes = {}
+    if is_one and not has_area and trace.time_s[-1] >= 2 * DAY_S:
+        boxes = build_boxes(args, trace, truth_deg["home"][0])
+    if boxes and args.defend:
+        scenario = settle_scenario(args, next(iter(boxes.values())))
+    facts = list_trace_facts(scenario.study)
+    if args.json:
+        emit({"event": "trace", "lines": facts})
+    else:
+        say_fitted(facts)
+    out = choose_replay_folder(args)
+    if args.published:
+        _play_both_ways(args, scenario, out)
+        return
+    if args.defend:
+        play_sweep(args, REPLAY, scenario, out, only=list_defence_labels(scenario.study))
+        runs = {label: open_finished_run(path) for label, path in list_finished_runs(out)}
+    else:
+        run = play_study(scenario, out, args, REPLAY)
+        runs = {
+            box: play_study(settle_scenario(args, UNSHOWN | of_box), out / "boxes" / box, args, box)
+            for box, of_box in boxes.items()
+        }
+        runs["the stated area" if has_area else "its own box: follows from the log"] = run
+    if is_one and not (args.json and args.defend):  # whose last line is the result
+        _tell_owner(args, tabulate_owner(runs, truth_deg | stated_deg))
+    if not args.defend:
+        print_outcome(out, args, REPLAY, run)
+        open_page(out, args)
+        if not args.json and scenario.study.vary is not None:
+            say("  what helps: the same command with --defend plays this beside defenses")
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Refuse options that do not go together, and settle which scenario is played."""
     if args.published and args.defend:
         raise BadInput("--published: plays no defense; leave --defend out")
     if (args.adapt or args.aim) and not args.defend:
@@ -111,62 +166,45 @@ def replay_from_options(args: argparse.Namespace) -> None:
             f"{args.scenario}: has no `learning:` section, so a replay has nothing to "
             f"attack; play it by netsim run"
         )
-    read_resources(args)
-    scenario = settle_scenario(args)
-    study = scenario.study
-    trace = _load_trace(study)
-    labels = _get_replay(study).read_fixes().labels if args.truth else ()
+
+
+def read_stated_deg(args: argparse.Namespace, replay: Replay, is_one: bool) -> Truth:
+    """Return home and work of options and of the labels of the phone. BadInput: there are none, or
+    several users.
+    """
+    labels = replay.read_fixes().labels if args.truth else ()
     if args.truth and not labels:
         raise BadInput(f"--truth labels: {args.trace} names no home and no workplace; give --home")
-    stated = {label.what: np.array([[label.lon, label.lat]]) for label in labels}
-    stated |= {
-        what: np.array([place_deg[::-1]])
-        for what in TRUTH
-        if (place_deg := parse_origin_deg(getattr(args, what), f"--{what}"))
-    }
-    is_one = trace.origin_deg is not None and len(trace.users) == 1
-    if stated and not is_one:
+    stated_deg = {label.what: np.array([[label.lon, label.lat]]) for label in labels}
+    for what in TRUTH:
+        if place_deg := parse_origin_deg(getattr(args, what), f"--{what}"):
+            stated_deg[what] = np.array([place_deg[::-1]])
+    if stated_deg and not is_one:
         raise BadInput(
             f"--home, --work, --truth: {args.trace} has several users, or no latitude and "
             "longitude; leave them out, or give the log of one user"
         )
-    sample_s = _get_replay(study).sample_s or 0.0
-    if sample_s > study.round_s:
-        raise BadInput(
-            f"a fix every {sample_s:,g} s is less than one per round of {study.round_s:,g} s; "
-            "give a shorter --sample, or a longer --round"
-        )
-    facts = list_trace_facts(study)
+    return stated_deg
+
+
+def _tell_owner(args: argparse.Namespace, rows: Sequence[Fields]) -> None:
+    """Say what is learnt of one person in the first of these runs, above a table of all."""
+    lines = describe_owner(rows[0])
     if args.json:
-        emit({"event": "trace", "lines": facts})
-    else:
-        say_fitted(facts)
-    out = choose_replay_folder(args)
-    if args.published:
-        _play_both_ways(args, scenario, out)
+        emit({"event": "owner", "lines": lines, "rows": rows})
         return
-    if args.defend:
-        play_sweep(args, REPLAY, scenario, out, only=list_defence_labels(study))
-        runs = {label: open_finished_run(path) for label, path in list_finished_runs(out)}
-    else:
-        run = play_study(scenario, out, args, REPLAY)
-        print_outcome(out, args, REPLAY, run)
-        open_page(out, args)
-        if not args.json and study.vary is not None:
-            say("  what helps: the same command with --defend plays this beside defenses")
-        is_stated = args.area_deg or args.area_m or study.world.city.has_size
-        runs = {"the stated area" if is_stated else "its own box: follows from the log": run}
-        if is_one and not is_stated and trace.time_s[-1] >= 2 * DAY_S:
-            runs = play_boxes(args, trace, run) | runs
-    if is_one and not args.json:
-        say(format_text_table(HEADS, tabulate_owner(runs, stated), left=6))
+    say_fitted([f"what is learnt of you, {rows[0]['label']}:", *lines])
+    cells = [[x if isinstance(x, str) else format_figure(x) for x in row.values()] for row in rows]
+    say(format_text_table(HEADS, cells, left=6))
 
 
-def settle_scenario(args: argparse.Namespace) -> Scenario:
-    """Return the scenario with what options say of the trace, and with what the trace decides."""
-    scenario = Scenario.from_source(
-        args.scenario, collect_trace_overrides(args) | collect_overrides(args)
-    )
+def settle_scenario(args: argparse.Namespace, chosen: Fields | None = None) -> Scenario:
+    """Return the scenario with what options say of the trace, and with what the trace decides.
+
+    chosen : settings that --set overrides.
+    """
+    overrides = collect_trace_overrides(args) | (chosen or {}) | collect_overrides(args)
+    scenario = Scenario.from_source(args.scenario, overrides)
     choices = (
         (override_round_and_tick, override_decorrelation, override_by_trace, override_slow_attacks)
         if args.scenario == REPLAY
@@ -174,27 +212,36 @@ def settle_scenario(args: argparse.Namespace) -> Scenario:
     )
     for choose in choices:
         scenario = scenario.with_changes(choose(scenario))
+    sample_s = _get_replay(scenario.study).sample_s or 0.0
+    round_s = scenario.study.round_s
+    if sample_s > round_s:
+        raise BadInput(
+            f"a fix every {sample_s:,g} s is less than one per round of {round_s:,g} s; "
+            "give a shorter --sample, or a longer --round"
+        )
     return scenario
 
 
-def play_boxes(args: argparse.Namespace, trace: Trace, run: Run) -> dict[str, Run]:
-    """Play a log of one user in each of the public boxes that hold his home or place of most time.
+def build_boxes(args: argparse.Namespace, trace: Trace, home_deg: FloatArray) -> dict[str, Fields]:
+    """Return the settings of each public box that holds a home, longitude and latitude.
 
     They lie on fixed grids, and the log does not move them.
     """
     first_s = trace.local.midnight_s
-    at_deg = unproject_m(find_places_m(run)[0], trace.origin_deg or (0.0, 0.0))
-    runs = {}
-    for name, side_deg in BOXES.items():
-        low_deg = side_deg * np.floor(at_deg[0, ::-1] / side_deg)
-        options = vars(args) | {
-            "area_deg": ",".join(map("{:.2f}".format, [*low_deg, *low_deg + side_deg])),
-            "since": str(first_s),
-            "until": str(first_s + trace.time_s[-1] + 1.0),
-        }
-        scenario = settle_scenario(argparse.Namespace(**options))
-        runs[name] = play_study(scenario, run.folder / "boxes" / name, args, name)
-    return runs
+    states = {
+        "extent": "stated",
+        "since": f"{first_s}",
+        "until": f"{first_s + trace.time_s[-1] + 1}",
+    }
+    boxes = {}
+    for box, (side_deg, cell_m) in BOXES.items():
+        low_deg = side_deg * np.floor(home_deg[::-1] / side_deg)
+        area_deg = np.concatenate([low_deg, low_deg + side_deg]).round(2)
+        states["area_deg"] = area_deg.tolist()
+        boxes[box] = {f"world.ues.mobility.{key}": value for key, value in states.items()}
+        if args.scenario == REPLAY:  # span and neuron-votes stand first
+            boxes[box] |= {f"learning.attacks[{k}].cell_m": cell_m for k in (0, 1)}
+    return boxes
 
 
 def list_defence_labels(study: Study) -> list[str]:

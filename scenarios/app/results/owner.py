@@ -1,56 +1,74 @@
-"""How near attacks come to home and work of one person.
+"""How near attacks come to home and work of one person, and which of his places they name.
 
 All attacks of a run together name k places. In an area A a place lies within a radius r of one of
 them by chance with probability 1 - (1 - pi r^2 / A)^k at most. It is *found* where a named one lies
-within r, and chance does so in at most one of twenty cases.
+within r, and chance does so in at most one of twenty cases; else it lies there *by chance*.
 """
 
 from collections.abc import Mapping
-from math import inf, pi
+from math import inf, isnan, pi
 from typing import cast
 
 import numpy as np
 
 from netsim.geometry import Area
-from netsim.maps import project_lon_lat
+from netsim.maps import project_lon_lat, unproject_m
+from netsim.traces.home_work import find_user_places
+from netsim.traces.trace import Trace
 from netsim.units import FloatArray, LatLon
 from scenarios.app.results.read import Run, stack_places_m
 from scenarios.app.results.statistics import format_figure
 from scenarios.app.results.table import FOUND, MOST_BY_CHANCE
+from scenarios.app.study import Fields
 
 TRUTH = ("home", "work")
-HEADS = ("looked for in", "chance, %", "home, m", "", "work, m", "")
+HEADS = ("looked for in", "chance, %", "home, m", "", "work, m", "", "of your places, no.")
+Truth = Mapping[str, FloatArray]
+"""longitude and latitude (n, 2) of home, of work (n = 1, NaN where not known), and of all places"""
 
 
-def find_places_m(run: Run) -> FloatArray:
-    """Return home and work (2, n, 2) of each user of a run by his stays, NaN for none; the place of
-    most time stands for a home that is not known.
+def find_truth_deg(trace: Trace) -> dict[str, FloatArray]:
+    """Find home, work and places of an hour or more of the one user of a trace, the longest first;
+    the place of most time stands for a home that is not known.
     """
-    ues = run.tables["ues"]
-    home_m, work_m, densest_m = (
-        np.column_stack([ues[f"{what}_x_m"], ues[f"{what}_y_m"]])
-        for what in ("home", "work", "densest")
-    )
-    return np.stack([np.fmax(home_m, densest_m), work_m])
+    clock = trace.local.build_clock(trace.time_s[-1])
+    places = find_user_places(trace.position_m, trace.time_s, clock)
+    home_m = np.where(np.isfinite(places.home_m), places.home_m, places.densest_m)
+    truth_m = {"home": home_m[None], "work": places.work_m[None], "places": places.by_time_m}
+    origin_deg = cast(LatLon, trace.origin_deg)
+    return {what: unproject_m(at_m, origin_deg) for what, at_m in truth_m.items()}
 
 
-def tabulate_owner(runs: Mapping[str, Run], stated: Mapping[str, FloatArray]) -> list[list[str]]:
-    """Lay out a row for each run of one person, by its label: chance, and how far the nearest named
-    place is from home and from work.
-
-    stated : of home and work that are known better, longitude and latitude (1, 2).
+def tabulate_owner(runs: Mapping[str, Run], truth_deg: Truth) -> list[Fields]:
+    """List a row for each run of one person, by its label: chance, how far the nearest named place
+    is from home and from work, and the numbers of his places with a named one within the radius.
     """
     rows = []
     for label, run in runs.items():
         named_m = stack_places_m(run.tables["named"])
         share = pi * run.hit_radius_m**2 / Area(*run.manifest.area_m).side_m.prod()
         chance = 1.0 - max(1.0 - share, 0.0) ** len(named_m)
-        row = [label, f"{100 * chance:.2g}"]
-        for what, at_m in zip(TRUTH, find_places_m(run), strict=True):
-            if what in stated:
-                at_m = project_lon_lat(stated[what], cast(LatLon, run.manifest.origin_deg))
-            near_m = np.hypot(*(named_m - at_m).T).min(initial=inf)
-            found = FOUND if near_m <= run.hit_radius_m and chance <= MOST_BY_CHANCE else ""
-            row += [format_figure(near_m), found]
+        near = FOUND if chance <= MOST_BY_CHANCE else "by chance"
+        row: Fields = {"label": label, "chance_percent": 100 * chance}
+        for what, at_deg in truth_deg.items():
+            at_m = project_lon_lat(at_deg, cast(LatLon, run.manifest.origin_deg))
+            near_m = np.hypot(*(named_m - at_m[:, None]).T).min(axis=0, initial=inf)
+            is_near = near_m <= run.hit_radius_m
+            if what in TRUTH:
+                row |= {f"{what}_m": near_m[0], f"{what}_verdict": near if is_near[0] else ""}
+            else:
+                row[what] = ", ".join(map(str, np.flatnonzero(is_near) + 1))
         rows.append(row)
     return rows
+
+
+def describe_owner(row: Fields) -> list[str]:
+    """Say how near home, work and his other places are named, by a row of `tabulate_owner`."""
+    lines = [
+        f"your {what}: not seen in the log; --{what} LAT,LON states it"
+        if isnan(row[f"{what}_m"])
+        else f"your {what}: {format_figure(row[f'{what}_m'])} m from the nearest named place, "
+        f"{row[f'{what}_verdict'] or 'not found'}"
+        for what in TRUTH
+    ]
+    return [*lines, f"your places of an hour or more, by time: named no. {row['places'] or '–'}"]

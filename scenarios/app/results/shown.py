@@ -159,7 +159,7 @@ def _describe_model(run_lines: Lines) -> str:
 def _describe_leakage(run_lines: Lines, attacked: bool) -> str:
     """Name what attacks find, the first results with figures.
 
-    Then what is inconclusive, and what is at chance.
+    Then what is inconclusive, and what is at chance; of one UE with figures too.
     """
     if not attacked:
         return "No attack was played."
@@ -167,7 +167,8 @@ def _describe_leakage(run_lines: Lines, attacked: bool) -> str:
     for verdict, word in _VERDICTS.items():
         judged = [line for line in run_lines if line.attack and line.verdict_text == verdict]
         texts = [line.plain.partition(" within")[0] for line in judged]
-        if verdict in (FEW, FOUND):
+        # of one UE a word alone says nothing
+        if verdict in (FEW, FOUND) or (not sentences and any(line.n == 1 for line in judged)):
             texts[:MOST_FIGURES] = map(_describe_result, judged[:MOST_FIGURES])
         if texts:
             sentences.append(f"{word}: {', '.join(texts)}")
