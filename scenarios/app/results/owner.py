@@ -64,11 +64,14 @@ def tabulate_owner(runs: Mapping[str, Run], truth_deg: Truth) -> list[Fields]:
 
 def describe_owner(row: Fields) -> list[str]:
     """Say how near home, work and his other places are named, by a row of `tabulate_owner`."""
-    lines = [
-        f"your {what}: not seen in the log; --{what} LAT,LON states it"
-        if isnan(row[f"{what}_m"])
-        else f"your {what}: {format_figure(row[f'{what}_m'])} m from the nearest named place, "
-        f"{row[f'{what}_verdict'] or 'not found'}"
-        for what in TRUTH
-    ]
+    lines = []
+    for what in TRUTH:
+        near_m = row[f"{what}_m"]
+        verdict = row[f"{what}_verdict"] or "not found"
+        said = f"{format_figure(near_m)} m from the nearest named place, {verdict}"
+        if isnan(near_m):
+            said = f"not seen in the log; --{what} LAT,LON states it"
+        elif near_m == inf:
+            said = "no place is named"
+        lines.append(f"your {what}: {said}")
     return [*lines, f"your places of an hour or more, by time: named no. {row['places'] or '–'}"]
