@@ -106,7 +106,7 @@ def test_unusable_rows_are_counted_once_each(tmp_path):
     path = write(tmp_path, rows(*(f"{i},a,1,2,{end}" for i, end in enumerate(ends, 1))))
     table = read_trace_table(path)
     left_out = {reason: n for reason, n in table.left_out.items() if n}
-    assert left_out == {"cell_missing": 2, "rsrp_missing": 3, "rsrp_out_of_range": 2}
+    assert left_out == {"cell_missing": 2, "rsrp_missing": 4, "rsrp_out_of_range": 1}
     assert len(table) == 1
     assert table.cells == ("x",)
     counts = dict(read_trace(path).counts)

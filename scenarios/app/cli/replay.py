@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fl.data.hold_out import BLOCK_LOTS, find_blocks
 from fl.data.measured import Measured
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import cross_axes
@@ -150,7 +151,8 @@ def replay_from_options(args: argparse.Namespace) -> None:
         runs = {label: open_finished_run(path) for label, path in list_finished_runs(out)}
     else:
         run = play_study(scenario, out, args, REPLAY)
-        print_outcome(out, args, REPLAY, run)
+        title = REPLAY + ", simulated signals" * (trace.rsrp_dbm is None)
+        print_outcome(out, args, title, run)
         open_page(out, args)
         if not args.json and study.vary is not None:
             say("  what helps: the same command with --defend plays this beside defenses")
@@ -336,15 +338,25 @@ def override_hold_out(study: Study) -> Fields:
     """Return as overrides that blocks of ground with a margin are held out and all rows so far are
     learnt from, where a trace has too few days to hold out one of 1 / share.
 
-    A single row would be scored beside those of the same drive, metres away.
+    A single row would be scored beside those of the same drive, metres away. Of two blocks with
+    rows or more one is held out at least, and one is not: the share is moved as far as that takes.
     """
     data = study.learned.data
     if not isinstance(data, Measured) or data.hold_out_by != "day":
         return {}
-    n_days = len(np.unique(_load_trace(study).time_s // DAY_S))
+    trace = _load_trace(study)
+    n_days = len(np.unique(trace.time_s // DAY_S))
     if n_days * data.hold_out >= 1:
         return {}
-    return {"learning.data.hold_out_by": "block"} | {
+    column, row = find_blocks(trace.position_m, data.new_block_m).T
+    rng = Streams(study.seed).derive_rng("data")
+    lots = rng.uniform(BLOCK_LOTS, column, item=row)
+    return {
+        "learning.data.hold_out_by": "block",
+        "learning.data.hold_out": float(
+            np.clip(data.hold_out, lots.min() + 1e-6, min(lots.max(), 0.9))
+        ),
+    } | {
         f"learning.data.{key}": value
         for key, value in _BY_BLOCK.items()
         if key not in data.model_fields_set
