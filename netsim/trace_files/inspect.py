@@ -79,7 +79,7 @@ def _wrap_fact(name: str, text: str) -> str:
         text,
         initial_indent=f"{name:<17}",
         width=100,
-        subsequent_indent=" " * 17,
+        subsequent_indent="                 ",
         break_long_words=False,
         break_on_hyphens=False,
         drop_whitespace=False,

@@ -23,7 +23,6 @@ from netsim.traces.table import (
 )
 from netsim.traces.trace import find_nearest_zone, find_zone
 from netsim.traces.values import (
-    RELATIVE_BELOW_S,
     Texts,
     join_texts,
     normalise_id,
@@ -157,7 +156,10 @@ class CsvTable(TraceFormat):
             if "cell" in columns:
                 columns["cell"] = _read_identities(sheet, fixes.header_of["cell"])
             is_guessed = fixes.guesses and not fixes.zone and columns.keys() >= {"time_s", *DEGREES}
-            if is_guessed and not to_number(columns["time_s"][0]) < RELATIVE_BELOW_S:
+            # of numbers of our own, as other simulations write them, the longitude decides
+            if is_guessed and not (
+                to_number(columns["time_s"][0]) >= 0 and "time_s" in sheet.header
+            ):
                 place_deg = [
                     np.nanmedian(sheet.parse_numbers(fixes.header_of[name], *BOUNDS[name], False))
                     for name in DEGREES

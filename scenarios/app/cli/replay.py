@@ -151,8 +151,7 @@ def replay_from_options(args: argparse.Namespace) -> None:
         runs = {label: open_finished_run(path) for label, path in list_finished_runs(out)}
     else:
         run = play_study(scenario, out, args, REPLAY)
-        title = REPLAY + ", simulated signals" * (trace.rsrp_dbm is None)
-        print_outcome(out, args, title, run)
+        print_outcome(out, args, REPLAY + ", simulated signals" * (trace.rsrp_dbm is None), run)
         open_page(out, args)
         if not args.json and study.vary is not None:
             say("  what helps: the same command with --defend plays this beside defenses")
@@ -339,7 +338,7 @@ def override_hold_out(study: Study) -> Fields:
     learnt from, where a trace has too few days to hold out one of 1 / share.
 
     A single row would be scored beside those of the same drive, metres away. Of two blocks with
-    rows or more one is held out at least, and one is not: the share is moved as far as that takes.
+    rows or more one is held out, and one is not: the share is moved for that, up to 0.9.
     """
     data = study.learned.data
     if not isinstance(data, Measured) or data.hold_out_by != "day":
