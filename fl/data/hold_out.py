@@ -29,6 +29,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 Whole = Literal["sample", "session", "day", "block"]
 HoldOutBy = Whole | tuple[Literal["sample", "session", "day"], Literal["block"]]
 BLOCK_M = 100.0
+BLOCK_LOTS = "hold out block"
 
 
 @frozen
@@ -115,7 +116,7 @@ def hold_out_blocks(position_m: FloatArray, block_m: float, share: float, rng: R
     itself.
     """
     column, row = find_blocks(position_m, block_m).T
-    return replace(rng, round=0).uniform("hold out block", column, item=row) < share
+    return replace(rng, round=0).uniform(BLOCK_LOTS, column, item=row) < share
 
 
 def is_in_new_block(

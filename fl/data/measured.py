@@ -204,7 +204,7 @@ class Measured(CellSignals):
             # a block that is nearer holds a corner of the square around the place; in blocks
             for corner in product((-self.guard, self.guard), repeat=2):
                 is_kept &= ~hold_out_blocks(
-                    observed.position_m / self._block_m + corner, 1.0, self.hold_out, rng
+                    observed.position_m / self.new_block_m + corner, 1.0, self.hold_out, rng
                 )
         fresh = measured.keep(is_kept)
         train, past = self._select_training(fresh, state.samples, rng)
@@ -219,7 +219,7 @@ class Measured(CellSignals):
         if self.held_out_by[0] == "day":
             return number_days(time_s)
         if self.held_out_by[0] == "block":
-            blocks = find_blocks(x, self._block_m)
+            blocks = find_blocks(x, self.new_block_m)
             return np.unique(blocks, axis=0, return_inverse=True)[1].reshape(-1)
         if self.held_out_by[0] == "session":
             _, session = Sessions.empty(int(ue.max(initial=-1)) + 1).add_measurements(
@@ -234,7 +234,7 @@ class Measured(CellSignals):
 
     @property
     def new_block_m(self) -> float:
-        return self._block_m
+        return self.block_m or BLOCK_M
 
     @property
     def held_out_by(self) -> tuple[Whole, ...]:
@@ -246,10 +246,6 @@ class Measured(CellSignals):
     @property
     def _gap_s(self) -> float:
         return self.session_gap_s or SESSION_GAP_S
-
-    @property
-    def _block_m(self) -> float:
-        return self.block_m or BLOCK_M
 
     def _hold_out(
         self, observed: Observations, model: IntArray, session: IntArray, days: IntArray, rng: Rng
@@ -263,7 +259,7 @@ class Measured(CellSignals):
         by = self.held_out_by
         in_block = np.zeros(len(model), bool)
         if "block" in by:
-            in_block = hold_out_blocks(observed.position_m, self._block_m, share, rng)
+            in_block = hold_out_blocks(observed.position_m, self.new_block_m, share, rng)
         if by[0] == "session":
             out = hold_out_sessions(observed.ue, session, share, rng)
         elif by[0] == "day":

@@ -128,8 +128,8 @@ def measure_references(setup: Setup, state: RoundState) -> Metrics:
 
     With the suffix `.place` the same, and `rmse_db` and `constant_rmse_db`, of the samples in
     blocks without a training sample, where there are LEAST_BLOCKS of these; `place.samples` and
-    `place.blocks` count all. Kriging is of what the law of path loss leaves where antennas are
-    known, else of the signals.
+    `place.blocks` count all, and `held_out.blocks` where blocks alone are held out. Kriging is of
+    what the law of path loss leaves where antennas are known, else of the signals.
     """
     learning = setup.learning
     reference = state.reference
@@ -145,6 +145,8 @@ def measure_references(setup: Setup, state: RoundState) -> Metrics:
     block_of_sample = np.column_stack([held_out.model, find_blocks(held_out.x, block_m)])
     blocks = np.unique(block_of_sample[is_new], axis=0)
     figures = {"place.samples": is_new.sum(), "place.blocks": len(blocks)}
+    if getattr(learning.data, "hold_out_by", "") == "block":
+        figures["held_out.blocks"] = len(blocks)
     parts = {"": held_out.group != NEW_PLACE}
     if len(blocks) >= LEAST_BLOCKS:
         parts[".place"] = is_new

@@ -31,6 +31,7 @@ LONG_GAP_S = 600.0
 FAR_SIGMAS = 4.0  # deviations from the mean of a cell, beyond which it is worth looking
 OUTLIERS_KEY = "world.ues.mobility.outlier_sigmas"
 FEWEST_ROUNDS = 6
+FEWEST_ROWS = 30  # of a map
 _ROUNDS = {
     "1s": 1,
     "10s": 10,
@@ -75,11 +76,15 @@ def _wrap_fact(name: str, text: str) -> str:
     if name == "try":
         return f"{name:<17}{text}"
     lines = textwrap.wrap(
-        text, 83, break_long_words=False, break_on_hyphens=False, drop_whitespace=False
+        text,
+        initial_indent=f"{name:<17}",
+        width=100,
+        subsequent_indent="                 ",
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=False,
     )
-    return "\n".join(
-        f"{name if i == 0 else '':<17}{line}".rstrip() for i, line in enumerate(lines or [""])
-    )
+    return "\n".join(map(str.rstrip, lines)) or name
 
 
 @frozen
@@ -101,13 +106,9 @@ class TraceView:
     def doubts(self) -> list[str]:
         return list_doubts([*self.table.notices, *report_doubts(self.table, self.moves)])
 
-    @property
-    def gaps(self) -> tuple[Index, FloatArray]:
-        """The user of each step between consecutive fixes of one user, and its seconds."""
-        return _find_gaps(self.moves.user[self.fixes], self.moves.time_s[self.fixes])
-
 
 def _find_gaps(user: Index, time_s: FloatArray) -> tuple[Index, FloatArray]:
+    """The user of each step between consecutive fixes of one user, and its seconds."""
     same = user[1:] == user[:-1]
     return user[1:][same], np.diff(time_s)[same]
 
@@ -177,7 +178,7 @@ def _describe_users(view: TraceView) -> _Facts:
     yield "users", f"{len(n_rows):,}; rows per user: {_format_spread(n_rows)}"
     for doubt in view.doubts:
         yield "doubtful", doubt
-    walker, gap_s = view.gaps
+    walker, gap_s = _find_gaps(view.moves.user[view.fixes], view.moves.time_s[view.fixes])
     if not len(gap_s):
         yield "gaps", "no user has two fixes at different times"
         return
@@ -192,7 +193,7 @@ def _describe_users(view: TraceView) -> _Facts:
 
 def _describe_signal(table: TraceTable) -> _Facts:
     if table.fixes.rsrp_dbm is None:
-        yield "RSRP", "no column rsrp_dbm"
+        yield "RSRP", "no column rsrp_dbm: replay would simulate the signals of base stations"
     else:
         low, middle, high = np.quantile(table.fixes.rsrp_dbm, (0.0, 0.5, 1.0))
         yield "RSRP dBm", f"from {low:.1f} to {high:.1f}, median {middle:.1f}"
@@ -204,7 +205,7 @@ def _describe_cells(view: TraceView) -> _Facts:
     if cell is None:
         yield "cells", "no column cell"
         return
-    yield "cells", f"{len(cells):,}; the busiest:"
+    yield "cells", f"{len(cells):,}; the busiest (--cell all takes every one):"
     for number, n in count_rows_by_cell(view.table)[:10]:
         rows = cell == number
         users = len(np.unique(view.moves.user[rows]))
@@ -223,21 +224,20 @@ def _describe_outliers(view: TraceView) -> _Facts:
     if busiest := count_rows_by_cell(view.table):
         xy_m = xy_m[view.table.fixes.cell == busiest[0][0]]
         source = f"of cell {_clip_text(view.table.cells[busiest[0][0]], 24)}"
+    yield "positions", f"{len(np.unique(xy_m, axis=0)):,} distinct {source}"
     far = find_outliers(xy_m, None, FAR_SIGMAS)
-    beyond = f"further than {FAR_SIGMAS:g} standard deviations from its mean"
-    if not far.any():
-        yield "outliers", f"no row {source} is {beyond}"
-        return
-    before, after = (
-        " x ".join(f"{side:,.0f}" for side in np.ptp(place_m, axis=0))
-        for place_m in (xy_m, xy_m[~far])
-    )
-    yield "outliers", f"{far.sum():,} of {len(far):,} rows {source} are {beyond}"
     yield (
-        "",
-        f"all are kept; --set {OUTLIERS_KEY}={FAR_SIGMAS:g} drops them: {before} m "
-        f"becomes {after} m",
+        "outliers",
+        f"{far.sum():,} of {len(far):,} rows {source} are further than {FAR_SIGMAS:g} standard "
+        f"deviations from its mean",
     )
+    if far.any():
+        width_m, height_m = np.ptp(xy_m[~far], axis=0)
+        yield (
+            "",
+            f"all are kept; --set {OUTLIERS_KEY}={FAR_SIGMAS:g} drops them, and leaves "
+            f"{width_m:,.0f} x {height_m:,.0f} m",
+        )
 
 
 def _suggest_command(view: TraceView, file: TraceFile, columns: str) -> _Facts:
@@ -249,9 +249,21 @@ def _suggest_command(view: TraceView, file: TraceFile, columns: str) -> _Facts:
         if (value := getattr(file, option)) != "auto":
             words += [f"--{option}", value]
     words += [*shlex.split(columns), *["--survey"] * file.survey]
-    if busiest := count_rows_by_cell(view.table):
-        words += ["--cell", view.table.cells[busiest[0][0]]]
-    moves = view.moves.select(view.fixes)
+    table = view.table
+    fixes = view.fixes
+    n_rows = len(table)
+    if busiest := count_rows_by_cell(table):
+        words += ["--cell", "all"]
+        if busiest[0][1] > 1:
+            cell, n_rows = busiest[0]
+            words[-1] = table.cells[cell]
+            fixes = fixes[table.fixes.cell[fixes] == cell]
+    if n_rows < FEWEST_ROWS:
+        yield (
+            "hopeless",
+            f"a map of {n_rows} rows; log hundreds, along kilometres, or try --cell all",
+        )
+    moves = view.moves.select(fixes)
     if view.doubts:
         yield (
             "first",
@@ -261,8 +273,6 @@ def _suggest_command(view: TraceView, file: TraceFile, columns: str) -> _Facts:
         "try",
         shlex.join([*words, "--round", choose_round(moves.user, moves.time_s)]),
     )
-    if len(busiest) > 1:
-        yield "", f"--cell: the busiest of {len(busiest):,}; --cell all takes every one"
 
 
 def choose_round(user: Index, time_s: FloatArray) -> str:

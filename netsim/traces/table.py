@@ -177,6 +177,10 @@ PLACES = {
 BOUNDS = {**PLACES, "time_s": (0.0, LATEST_EPOCH_S), "accuracy_m": (0.0, 1e7)}
 # how apps write an unknown level: 0, and Android's CellInfo.UNAVAILABLE
 _NO_LEVELS = (0, 2_147_483_647)
+_CHECK = (
+    "check those columns of the file (a level is a number in dBm, such as -95 or -95 dBm; "
+    "--columns rsrp_dbm=HEADER, cell=HEADER name others)"
+)
 _LISTED = 255  # cells that a list may number from 0
 _MANY = 10  # rows that run backwards, from which on the whole file does
 _CODES = ("line", "track", "user", "cell")
@@ -425,7 +429,7 @@ class FixBuilder:
         if ours in (*PLACES, "accuracy_m"):
             return parse_bounded(text, *BOUNDS[ours])
         if ours == "rsrp_dbm":
-            return to_numbers(text)
+            return to_numbers([value.removesuffix("dBm") for value in text])
         if self._times is None:
             self._times = Times(self.zone, self.header_of.get(ours, ""), self.dates)
         return self._times.read_times(text, line)
@@ -544,7 +548,7 @@ def _keep_usable(table: TraceTable) -> TraceTable:
                 f"{table.path}: no row is usable ({table.format_reasons()}): {wrong}; {remedy}"
             )
     if not len(table):
-        check = "; ".join(("check those columns of the file", *list_doubts(table.notices)))
+        check = "; ".join((_CHECK, *list_doubts(table.notices)))
         raise BadInput(f"{table.path}: no row is usable ({table.format_reasons()}); {check}")
     return table
 

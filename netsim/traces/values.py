@@ -516,10 +516,13 @@ def _parse_moment_s(text: str, zone: tzinfo | None, dates: str = "auto") -> tupl
 def _read_date(text: str, dates: str) -> datetime:
     """A date in ISO 8601, as one number, with slashes or points (2024/05/01, 2024.05.01_08.00.00),
     as check-ins have it (Tue Apr 03 18:00:09 +0000 2012), or with day and month in the order
-    `dates` (13/04/2021 14:19), with or without UTC; ValueError if it is none.
+    `dates` (13/04/2021 14:19, 04/13/2021 02:19:53 PM), with or without UTC; ValueError if it is
+    none.
     """
     text = _UTC.sub("+00:00", text)
     text = _OF_A_LOCALE.sub(_ORDERS.get(dates, r"\g<0>"), _ONE_DIGIT.sub(r"0\1", text))
+    if text.upper().endswith("M"):
+        return datetime.strptime(text, "%Y-%m-%dT%I:%M:%S %p")
     if text[:3].isalpha():
         return datetime.strptime(text, _OF_CHECKINS)
     plain, plus, zone = text.partition("+")

@@ -230,6 +230,15 @@ def test_a_good_map_beats_the_law_by_day_and_is_no_worse_by_place(four, good):
     assert is_good_map({"rmse_db": 8.6, "path_loss_rmse_db": 13.9}) is None
 
 
+def test_a_map_of_few_held_out_blocks_is_inconclusive_with_every_error():
+    """By blocks alone: the rule of shares of few UEs, 12, over the mean of all seeds."""
+    for n, words in (([3, 20], "Map inconclusive"), ([11, 13], "Good map"), ([12], "Good map")):
+        runs = [score_map(8.0, 13.9, 8.0, 13.8, **{"held_out.blocks": k}) for k in n]
+        [(_, text), *_] = build_headline(build_lines(runs), {"attacks": []}, runs[0])
+        assert text.startswith(words)
+        assert ("; held-out blocks: 3, fewer than 12)" in text) == (n[0] == 3)
+
+
 def test_both_scores_stand_beside_the_law_and_a_map_that_adds_nothing_is_not_good():
     more = read_yaml("""
         kriging_rmse_db: 7.4, kriging_rmse_db.place: 13.3, constant_rmse_db.place: 19.1

@@ -5,13 +5,16 @@ from conftest import ROOT
 from pytest import approx, fixture, mark
 from refused import catch_line
 
+from fl.data.hold_out import BLOCK_M, hold_out_blocks
 from fl.types import Public
+from netsim.rng import Streams
 from scenarios.app.cli.commands import build_parser, main
 from scenarios.app.cli.replay import (
     MAX_TARGETS,
     collect_trace_overrides,
     list_trace_facts,
     override_decorrelation,
+    override_hold_out,
     override_max_targets,
     override_round_and_tick,
     override_slow_attacks,
@@ -70,6 +73,18 @@ def test_the_bound_is_told_with_the_way_to_lift_it(write_users):
     assert not [
         line for line in list_trace_facts(load("replay", overrides)) if line.startswith("attacks")
     ]
+
+
+@mark.parametrize("seed", range(8))
+def test_of_two_blocks_one_is_held_out_and_one_is_learnt(tmp_path, seed):
+    path = tmp_path / "t.csv"
+    path.write_text("time_s,x_m,y_m,rsrp_dbm\n" + "".join(f"{k},{k},0,-80\n" for k in (5, 540)))
+    study = load("replay", {"world.ues.mobility.trace": str(path), "seed": seed})
+    changes = override_hold_out(study)
+    places_m = study.world.ues.mobility.load(study.round_s).position_m
+    share = changes["learning.data.hold_out"]
+    out = hold_out_blocks(places_m, BLOCK_M, share, Streams(seed).derive_rng("data"))
+    assert sorted(out) == [False, True]
 
 
 def test_a_survey_is_learnt_from_whole_and_scored_by_blocks(tmp_path):

@@ -13,7 +13,14 @@ from netsim.errors import BadInput, format_count
 from netsim.notice import Notice, notice
 from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import Headers, Sheet, match_columns, read_sheets
-from netsim.traces.table import AUTO, BOUNDS, DEGREES, GLOBE, METRES, FixBuilder
+from netsim.traces.table import (
+    AUTO,
+    BOUNDS,
+    DEGREES,
+    GLOBE,
+    METRES,
+    FixBuilder,
+)
 from netsim.traces.trace import find_nearest_zone, find_zone
 from netsim.traces.values import (
     Texts,
@@ -44,18 +51,20 @@ _SYNONYMS = {
     "rsrp_dbm": (
         "rsrpdbm rsrp | ltersrp ltersrpdbm ssrsrp ssrsrpdbm ssbrsrp nrrsrp nrrsrpdbm nrssrsrp "
         "nrssbrsrp | rsrpmeandbm rsrpmean meanrsrp meanrsrpdbm rsrpavg avgrsrp | rsrpmediandbm "
-        "rsrpmedian medianrsrp medianrsrpdbm rsrpp50 | signal signaldbm signalstrength "
+        "rsrpmedian medianrsrp medianrsrpdbm rsrpp50 | .*rsrp.* | signal signaldbm signalstrength "
         "signalstrengthdbm | dbm | level leveldbm signallevel"
     ),
     "accuracy_m": "accuracym accuracy horizontalaccuracy gpsaccuracy haccuracy hacc",
 }
-"""our name -> headers that mean it, without separators, the best first, in ranks between strokes
+"""our name -> headers that mean it, without separators, the best first, in ranks between strokes;
+one with a wildcard needs levels as well
 
 Sources: the data set 5Gdataset of UCC (G-NetTrack Pro), docs.cellmapper.net (CellMapper CSV);
 others as such apps are known to write them.
 """
-_CLOCK = re.compile(r"\s*\d\d:\d\d[:.,\d]*\s*")
-_WITHOUT_ZONE = re.compile(r"\s*\d+([-/.])\d+\1\d+[ ,_T]+\d\d[:.]\d\d[:.,\d]*\s*")
+_CLOCK = re.compile(r"(?i)\s*\d\d?:\d\d[:.,\d]*\s*([ap]\.?m\.?\s*)?")
+_LEVEL = re.compile(r"\s*-(1[0-5]\d|160|[2-9]\d)(?!\d)")
+"""from -160 to -20"""
 _CELL_WORDS = {
     "global": "ncgi ecgi cgi",
     "mcc": "mcc",
@@ -67,7 +76,9 @@ _CELL_WORDS = {
     "area": "tac lac",
     "local": "sector sectorid localcellid lcid",
     "short": "nrcellid ci cid cellid",
-    "other": "psc physcellid pci basestation cellname",
+    "channel": "dlearfcn earfcndl lteearfcn earfcnlte servingearfcn earfcn",
+    "physical": "physcellid ltepci pcilte servingpci pci",
+    "other": "psc basestation cellname",
 }
 """headers of what a cell is called by, the best last"""
 _CELLS = (
@@ -80,7 +91,9 @@ _CELLS = (
     "mcc mnc area short",
     "area short",
     "short",
+    "channel physical",
     "other",
+    "physical",
 )
 """what names a cell together, the best first"""
 # identities of 16 bits hold in one area; longer ones have their base station in them
@@ -94,7 +107,10 @@ _NO_RSRP = re.compile(
     re.I,
 )
 _WRONG = {
-    "cell": ("pci|.*phys\\w*|psc|bsic", "repeats every few km, so that cells far apart are one"),
+    "cell": (
+        ".*pci( ?[(].*)?|.*phys\\w*|psc|bsic",
+        "repeats every few km, so that cells far apart are one",
+    ),
     "rsrp_dbm": (
         ".*(rssi|rxlev|rscp|rsrq|sinr|snr|ec.?[in]o).*",
         "is no RSRP, and no map of RSRP can be learnt from it",
@@ -140,7 +156,10 @@ class CsvTable(TraceFormat):
             if "cell" in columns:
                 columns["cell"] = _read_identities(sheet, fixes.header_of["cell"])
             is_guessed = fixes.guesses and not fixes.zone and columns.keys() >= {"time_s", *DEGREES}
-            if is_guessed and _WITHOUT_ZONE.fullmatch(columns["time_s"][0]):
+            # of numbers of our own, as other simulations write them, the longitude decides
+            if is_guessed and not (
+                to_number(columns["time_s"][0]) >= 0 and "time_s" in sheet.header
+            ):
                 place_deg = [
                     np.nanmedian(sheet.parse_numbers(fixes.header_of[name], *BOUNDS[name], False))
                     for name in DEGREES
@@ -184,6 +203,12 @@ class CsvTable(TraceFormat):
                 header_of["rsrp_dbm"] = mean
                 fixes.notices.append(notice("trace-rsrp-column", header=mean))
         if fixes.guesses:
+            levels = likely.get("rsrp_dbm", "").replace(" or ", "' or 'rsrp_dbm=")
+            if "=" in levels:
+                raise BadInput(
+                    f"{path}: line 1: several columns of levels: choose --columns "
+                    f"'rsrp_dbm={levels}'; the rest is guessed"
+                )
             self.columns.update(likely)
             header_of |= match_columns(path, header, self.columns, _OURS)
             likely = {}
@@ -240,9 +265,15 @@ def _guess_columns(sheet: Sheet, header_of: Headers) -> dict[str, str]:
     likely: dict[str, str] = {}
     for ours in [ours for ours in _SYNONYMS if ours not in header_of]:
         for rank in _SYNONYMS[ours].split("|"):
-            same = [free[word] for word in rank.split() if word in free]
+            same = [
+                free[key]
+                for word in rank.split()
+                for key in free
+                if re.fullmatch(word, key)
+                and (key == word or any(map(_LEVEL.match, text_of[free[key]])))
+            ]
             if same:
-                likely.setdefault(ours, " or ".join(same[: 1 + (ours == "rsrp_dbm")]))
+                likely.setdefault(ours, " or ".join(same[: 9 if ours == "rsrp_dbm" else 1]))
     clock = likely.get("time_s", "")
     if "date" in free and clock and _CLOCK.fullmatch(text_of[clock][0]):
         likely["time_s"] = f"{free['date']}+{clock}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fl.data.hold_out import BLOCK_LOTS, find_blocks
 from fl.data.measured import Measured
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import cross_axes
@@ -121,8 +122,9 @@ def replay_from_options(args: argparse.Namespace) -> None:
     stated_deg = read_stated_deg(args, _get_replay(scenario.study), is_one)
     truth_deg = find_truth_deg(trace) if is_one else {}
     has_area = args.area_deg or args.area_m or scenario.study.world.city.has_size
+    is_simulated = trace.rsrp_dbm is None
     boxes = {}
-    if is_one and not has_area and trace.time_s[-1] >= 2 * DAY_S:
+    if is_one and is_simulated and not has_area and trace.time_s[-1] >= 2 * DAY_S:
         boxes = build_boxes(args, trace, truth_deg["home"][0])
     if boxes and args.defend:
         scenario = settle_scenario(args, next(iter(boxes.values())))
@@ -148,7 +150,7 @@ def replay_from_options(args: argparse.Namespace) -> None:
     if is_one and not (args.json and args.defend):  # whose last line is the result
         _tell_owner(args, tabulate_owner(runs, truth_deg | stated_deg))
     if not args.defend:
-        print_outcome(out, args, REPLAY, run)
+        print_outcome(out, args, REPLAY + ", simulated signals" * is_simulated, run)
         open_page(out, args)
         if not args.json and scenario.study.vary is not None:
             say("  what helps: the same command with --defend plays this beside defenses")
@@ -383,15 +385,25 @@ def override_hold_out(study: Study) -> Fields:
     """Return as overrides that blocks of ground with a margin are held out and all rows so far are
     learnt from, where a trace has too few days to hold out one of 1 / share.
 
-    A single row would be scored beside those of the same drive, metres away.
+    A single row would be scored beside those of the same drive, metres away. Of two blocks with
+    rows or more one is held out, and one is not: the share is moved for that, up to 0.9.
     """
     data = study.learned.data
     if not isinstance(data, Measured) or data.hold_out_by != "day":
         return {}
-    n_days = len(np.unique(_load_trace(study).time_s // DAY_S))
+    trace = _load_trace(study)
+    n_days = len(np.unique(trace.time_s // DAY_S))
     if n_days * data.hold_out >= 1:
         return {}
-    return {"learning.data.hold_out_by": "block"} | {
+    column, row = find_blocks(trace.position_m, data.new_block_m).T
+    rng = Streams(study.seed).derive_rng("data")
+    lots = rng.uniform(BLOCK_LOTS, column, item=row)
+    return {
+        "learning.data.hold_out_by": "block",
+        "learning.data.hold_out": float(
+            np.clip(data.hold_out, lots.min() + 1e-6, min(lots.max(), 0.9))
+        ),
+    } | {
         f"learning.data.{key}": value
         for key, value in _BY_BLOCK.items()
         if key not in data.model_fields_set

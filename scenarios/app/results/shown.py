@@ -132,13 +132,13 @@ def build_headline(run_lines: Lines, learning: Record, summary: Summary | None =
     leakage = _describe_leakage(run_lines, attacked) + _describe_homeless(run_lines, summary)
     protection = _describe_protection(run_lines, list_protections(learning))
     return [
-        ("model", _describe_model(run_lines)),
+        ("model", _describe_model(run_lines, summary)),
         ("leakage", leakage),
         ("protection", protection),
     ]
 
 
-def _describe_model(run_lines: Lines) -> str:
+def _describe_model(run_lines: Lines, summary: Summary) -> str:
     """Name the verdict on the model, with its score and that of guessing."""
     model = find_model_line(run_lines)
     if model is None or not model.verdict:
@@ -150,6 +150,8 @@ def _describe_model(run_lines: Lines) -> str:
     if model.baseline_values:
         _, value = model.baseline_values[0]
         guess = f"; guessing {replace(model, value=value).amount}"
+    if model.verdict == INCONCLUSIVE:
+        guess += f"; held-out blocks: {summary['utility.held_out.blocks']:g}, fewer than 12"
     places = [line for line in run_lines if line.key == "utility.rmse_db.place" and line.verdict]
     if places and is_useful and not is_useful_verdict(places[0].verdict):
         guess += f"; where nobody trained {places[0].amount}, {places[0].verdict}"

@@ -18,7 +18,9 @@ at chance     not found, and share or AUC: upper end within five points of chanc
 more than 10 % of
               the baseline below it; SW1: inside the band of random guesses
 found (few)   found of fewer than 12 UEs: the 95 % interval may span more than half of all shares
-inconclusive  neither; of SW1 also where the true centroids fail the same test
+inconclusive  neither; of SW1 also where the true centroids fail the same test; of a map where
+fewer than 12 blocks
+              of ground are held out, and nothing else: a street or two decide
 prevented     at chance, with a useful model, where another variant of the comparison is found
 no meaningful guarantee   epsilon above 20; of moved locations within the hit radius
 """
@@ -50,7 +52,7 @@ INCONCLUSIVE = "inconclusive"
 PREVENTED = "prevented"
 NO_GUARANTEE = "no meaningful guarantee"
 FEW_UES = 12
-"""of fewer Wilson's interval of a share of one half is wider than 50 points"""
+"""of fewer Wilson's interval of a share of one half is wider than 50 points; blocks likewise"""
 
 GOOD_SHARE = 0.7
 FAR_DB = 1000.0
@@ -442,6 +444,8 @@ def _judge_line(rule: Rule | None, line: Line, runs: Runs) -> str:
     if not values:
         return ""
     if rule == "error":
+        if average_over_runs(runs, "utility.held_out.blocks") < FEW_UES:
+            return INCONCLUSIVE
         good = [run["utility.good"] for run in runs if run.get("utility.good") is not None]
         is_good = all(good) if good else line.value <= baselines.get("three-number law", inf)
         return judge_error(line.value, values[0], is_good)

@@ -45,6 +45,11 @@ def find_study_notices(study: Study, world: World) -> Iterator[Notice]:
 
 
 _WIDE_M = 10_000.0
+_WHOLES = {
+    "sample": "rows",
+    "day": "days, mostly of the same roads (--set 'learning.data.hold_out_by=[day, block]' also "
+    "scores ground where nobody measured)",
+}
 
 
 def find_trace_notices(study: Study, trace: Trace) -> Iterator[Notice]:
@@ -54,7 +59,7 @@ def find_trace_notices(study: Study, trace: Trace) -> Iterator[Notice]:
     data = None if study.learning is None else study.learning.data
     if share := getattr(data, "hold_out", 0.0):
         by = getattr(data, "held_out_by", ("sample",))
-        held_out = " and of the ".join({"sample": "rows"}.get(word, f"{word}s") for word in by)
+        held_out = " and of the ".join(_WHOLES.get(word, f"{word}s") for word in by)
         yield notice("hold-out-drawn", percent=100 * share, what=held_out)
     if data is None:
         return
