@@ -11,13 +11,13 @@ import webbrowser
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netsim.errors import BadInput
 from netsim.safe import describe_file_kind
-from scenarios.app.results.folder import PAGE, RUNS
+from scenarios.app.results.folder import PAGE, RUNS, find_record_file, read_json
 from scenarios.app.results.kinds import detect_kind
 from scenarios.app.results.read import (
     Frames,
@@ -119,6 +119,7 @@ def open_sweep(*folders: str | Path) -> Results:
     paths = [Path(folder) for folder in folders]
     gathered = gather_runs(paths)
     runs = pandas.DataFrame([{"label": label, **run} for label, run in gathered.summaries])
+    runs["seed"] = [read_json(find_record_file(path)).get("seed") for _, path in gathered.runs]
     if len(paths) == 1 and describe_file_kind(paths[0] / RUNS):
         runs = pandas.read_csv(paths[0] / RUNS)
     labels = group_by_label(gathered.summaries)
@@ -128,7 +129,10 @@ def open_sweep(*folders: str | Path) -> Results:
             values = [read_value(run, line.key) for run in labels[label]]
             half = compute_ci95_half_width([*filter(isfinite, values)])
             if isfinite(half) and not line.n and not line.key.startswith(_OWN_INTERVALS):
-                line = replace(line, low=line.value - half, high=line.value + half)
+                least = -1.0 if line.key.endswith("correlation") else 0.0
+                most = 100.0 if line.unit == "%" else 1.0 if line.key.endswith(_UP_TO_ONE) else inf
+                low = max(least, line.value - half)
+                line = replace(line, low=low, high=min(most, line.value + half))
             pattern = line.key.replace(f".{line.attack}.", f".{NAME}.")
             words = {"pattern": pattern, "result": line.result, "baseline": line.baseline}
             figures.append({"label": label, "seeds": len(values), **vars(line), **words})
@@ -157,6 +161,8 @@ def open_training(folder: str | Path) -> Results:
 
 _OWN_INTERVALS = ("privacy.", "radio.", "membership.")
 """how keys begin whose intervals are not of a mean over seeds"""
+_UP_TO_ONE = ("_auc", ".ece", "correlation")
+"""how keys end of figures that are at most 1"""
 
 
 @dataclass(frozen=True, eq=False)

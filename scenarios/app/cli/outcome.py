@@ -371,7 +371,14 @@ def _write_for_paper(args: argparse.Namespace) -> None:
         say(f"figure in {args.figure}; labels left out, without finite numbers: {left_out}")
     if args.table:
         rows = tables["figures"].to_dict("records")
-        text = render_template("table.txt", form=args.table, figures=rows)
+        text = render_template(
+            "table.txt",
+            form=args.table,
+            figures=rows,
+            seeds=sorted({*tables["runs"]["seed"]}),
+            tuned=[read_adapted_rows(Path(folder)) for folder in args.folders],
+            format_figure=format_figure,
+        )
         if args.out == "compare.html":
             say(text, end="")
         else:

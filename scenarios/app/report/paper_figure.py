@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,8 @@ import numpy as np
 from netsim.errors import BadInput
 from scenarios.app.report.plot import ASSETS, is_wide
 from scenarios.app.report.report import write_page
-from scenarios.app.study.describe import suggest_nearest
+from scenarios.app.results.shown import describe_key
+from scenarios.app.study.describe import UNITS, suggest_nearest
 
 if TYPE_CHECKING:
     import pandas
@@ -26,7 +28,7 @@ _TITLE = "netsim compare --figure"
 def write_figure(tables: Mapping[str, pandas.DataFrame], x: str, y: str, path: Path) -> int:
     """Draw a main figure y of each label against x, a column of runs, with its 95 % interval.
 
-    tables : of `open_sweep`. y has NAME for the attack, the strongest. A line joins labels of a
+    tables : of `open_sweep`. With x `label` labels stand beside each other. y has NAME for the attack, the strongest. A line joins labels of a
     curve, and those that differ in KEY=VALUE of x alone. Returns how many labels are left out: they
     have no finite numbers.
     """
@@ -41,12 +43,20 @@ def write_figure(tables: Mapping[str, pandas.DataFrame], x: str, y: str, path: P
     runs, figures = tables["runs"], tables["figures"]
     if path.suffix not in _ENDINGS:
         raise BadInput(f"--figure {path}: the name must end with {', '.join(_ENDINGS)}")
-    for key, known in ((x, [*runs]), (y, [*figures.get("pattern", ())])):
+    patterns = [*figures.get("pattern", ())]
+    if not (x and y):
+        raise BadInput(
+            f"--figure: give --x, such as {', '.join([*runs][1:5])}, and --y, such as "
+            f"{', '.join(patterns[:4])}"
+        )
+    for key, known in ((x, [*runs]), (y, patterns)):
         if key not in known:
             near = suggest_nearest(key, known, 3)
             raise BadInput(f"--figure: these runs have no such key {key!r}{near}")
     points = figures[figures["pattern"] == y].set_index("label")
-    points["at"] = to_numeric(runs[x], errors="coerce").groupby(runs["label"]).agg(_average)
+    points["at"] = range(-len(points), 0)
+    if x != "label":
+        points["at"] = to_numeric(runs[x], errors="coerce").groupby(runs["label"]).agg(_average)
     varied = rf"(, )?\b{re.escape(x.rpartition('.')[2])}=[^,]*"
     points["series"] = points.index.str.replace(varied, "", regex=True)
     if "curve" in runs:
@@ -62,12 +72,24 @@ def write_figure(tables: Mapping[str, pandas.DataFrame], x: str, y: str, path: P
             axes.errorbar(part["at"], part["value"], bars, label=name or "all")
         is_log = is_wide(drawn["at"]) and min(drawn["at"]) > 0
         name, unit = drawn[["name", "unit"]].iloc[0]
-        axes.set(xlabel=x, ylabel=f"{name}, {unit}", xscale="log" if is_log else "linear")
-        axes.legend()
+        axes.set(xlabel=_name_axis(x), ylabel=f"{name}, {unit}".removesuffix(", "))
+        axes.set_xscale("log" if is_log else "linear")
+        if x == "label":
+            axes.set_xticks(drawn["at"], drawn.index, rotation=30, ha="right")
+        else:
+            axes.legend()
         content = BytesIO()
         figure.savefig(content, format=path.suffix[1:], metadata={"Title": _TITLE})
     write_page(path, content.getvalue(), _TITLE)
     return len(points) - len(drawn)
+
+
+def _name_axis(key: str) -> str:
+    """Name a column of runs for people: what a figure says, or the words of a key with its unit."""
+    suffix = next(filter(key.endswith, UNITS), "")
+    first, _, rest = key.removesuffix(suffix).partition(".")
+    words = re.sub("[._]", " ", rest or first)
+    return fill(describe_key(key) or f"{words}, {UNITS.get(suffix, '')}".removesuffix(", "), 60)
 
 
 def _average(values: pandas.Series) -> float:
