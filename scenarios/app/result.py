@@ -9,6 +9,7 @@ import sys
 import traceback
 import webbrowser
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, isfinite
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from netsim.errors import BadInput
 from netsim.safe import describe_file_kind
-from scenarios.app.results.folder import PAGE, RUNS, find_record_file, read_json
+from scenarios.app.results.folder import PAGE, RUNS
 from scenarios.app.results.kinds import detect_kind
 from scenarios.app.results.read import (
     Frames,
@@ -43,13 +44,11 @@ def show_page(page: Path) -> bool:
     """Open a page in the browser; whether one took it. One in the terminal cannot draw it, and
     would take its place.
     """
-    windows = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
-    if sys.platform not in ("darwin", "win32") and not windows:
-        return False
-    try:
-        return webbrowser.open(page.resolve().as_uri())
-    except webbrowser.Error:
-        return False
+    windows = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
+    with suppress(webbrowser.Error):
+        if windows or sys.platform in ("darwin", "win32"):
+            return webbrowser.open(page.resolve().as_uri())
+    return False
 
 
 def run(
@@ -119,7 +118,6 @@ def open_sweep(*folders: str | Path) -> Results:
     paths = [Path(folder) for folder in folders]
     gathered = gather_runs(paths)
     runs = pandas.DataFrame([{"label": label, **run} for label, run in gathered.summaries])
-    runs["seed"] = [read_json(find_record_file(path)).get("seed") for _, path in gathered.runs]
     if len(paths) == 1 and describe_file_kind(paths[0] / RUNS):
         runs = pandas.read_csv(paths[0] / RUNS)
     labels = group_by_label(gathered.summaries)
@@ -130,12 +128,12 @@ def open_sweep(*folders: str | Path) -> Results:
             half = compute_ci95_half_width([*filter(isfinite, values)])
             if isfinite(half) and not line.n and not line.key.startswith(_OWN_INTERVALS):
                 least = -1.0 if line.key.endswith("correlation") else 0.0
-                most = 100.0 if line.unit == "%" else 1.0 if line.key.endswith(_UP_TO_ONE) else inf
+                most = 100.0 if line.unit == "%" else inf
                 low = max(least, line.value - half)
                 line = replace(line, low=low, high=min(most, line.value + half))
             pattern = line.key.replace(f".{line.attack}.", f".{NAME}.")
-            words = {"pattern": pattern, "result": line.result, "baseline": line.baseline}
-            figures.append({"label": label, "seeds": len(values), **vars(line), **words})
+            texts = {"pattern": pattern, "result": line.result, "baseline": line.baseline}
+            figures.append({"label": label, "seeds": len(values)} | vars(line) | texts)
     tables = {"runs": runs, "figures": pandas.DataFrame(figures)}
     return Results(tables, lambda: build_comparison_page(gathered, paths[0]))
 
@@ -161,8 +159,6 @@ def open_training(folder: str | Path) -> Results:
 
 _OWN_INTERVALS = ("privacy.", "radio.", "membership.")
 """how keys begin whose intervals are not of a mean over seeds"""
-_UP_TO_ONE = ("_auc", ".ece", "correlation")
-"""how keys end of figures that are at most 1"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,12 +210,11 @@ class Result(Fields):
 
         from scenarios.app.report.run_page import build_chapters
 
-        panels = [
-            panel
+        return {
+            panel.key: Figure(panel.figure)
             for chapter in build_chapters(read_all_files(self.run))
             for panel in chapter.panels
-        ]
-        return {panel.key: Figure(panel.figure) for panel in panels}
+        }
 
     @property
     def page(self) -> Path:
@@ -240,9 +235,6 @@ class Result(Fields):
         """Return title and main lines, for a notebook."""
         from scenarios.app.results.screen import lay_out_run
 
-        page = str(self.folder / PAGE)
-        heading, *lines = lay_out_run(self.run, page)
-        text = html.escape("\n".join(lines))
-        return (
-            f"<p><b>{html.escape(str(self.folder))}</b>{html.escape(heading)}</p><pre>{text}</pre>"
-        )
+        texts = lay_out_run(self.run, str(self.folder / PAGE))
+        name, heading, *lines = map(html.escape, [str(self.folder), *texts])
+        return f"<p><b>{name}</b>{heading}</p><pre>{chr(10).join(lines)}</pre>"

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,7 @@ from netsim.errors import BadInput
 from scenarios.app.report.plot import ASSETS, is_wide
 from scenarios.app.report.report import write_page
 from scenarios.app.results.shown import describe_key
-from scenarios.app.study.describe import UNITS, suggest_nearest
+from scenarios.app.study.describe import suggest_nearest
 
 if TYPE_CHECKING:
     import pandas
@@ -28,9 +27,9 @@ _TITLE = "netsim compare --figure"
 def write_figure(tables: Mapping[str, pandas.DataFrame], x: str, y: str, path: Path) -> int:
     """Draw a main figure y of each label against x, a column of runs, with its 95 % interval.
 
-    tables : of `open_sweep`. With x `label` labels stand beside each other. y has NAME for the attack, the strongest. A line joins labels of a
-    curve, and those that differ in KEY=VALUE of x alone. Returns how many labels are left out: they
-    have no finite numbers.
+    tables : of `open_sweep`. y has NAME for the attack, the strongest. With x `label` labels stand
+    side by side; else a line joins those of a curve, and those that differ in KEY=VALUE of x alone.
+    Returns how many labels are left out: they have no finite numbers.
     """
     from pandas import to_numeric
 
@@ -43,20 +42,14 @@ def write_figure(tables: Mapping[str, pandas.DataFrame], x: str, y: str, path: P
     runs, figures = tables["runs"], tables["figures"]
     if path.suffix not in _ENDINGS:
         raise BadInput(f"--figure {path}: the name must end with {', '.join(_ENDINGS)}")
-    patterns = [*figures.get("pattern", ())]
-    if not (x and y):
-        raise BadInput(
-            f"--figure: give --x, such as {', '.join([*runs][1:5])}, and --y, such as "
-            f"{', '.join(patterns[:4])}"
-        )
-    for key, known in ((x, [*runs]), (y, patterns)):
+    for key, known in ((x, [*runs]), (y, [*figures.get("pattern", ())])):
         if key not in known:
-            near = suggest_nearest(key, known, 3)
-            raise BadInput(f"--figure: these runs have no such key {key!r}{near}")
+            near = suggest_nearest(key, known, 3) or f"; give one as {', '.join(known[1:6])}"
+            raise BadInput(f"--figure, --x and --y: these runs have no such key {key!r}{near}")
     points = figures[figures["pattern"] == y].set_index("label")
     points["at"] = range(-len(points), 0)
-    if x != "label":
-        points["at"] = to_numeric(runs[x], errors="coerce").groupby(runs["label"]).agg(_average)
+    if x != "label":  # of several values one that is missing or infinite leaves no mean
+        points["at"] = to_numeric(runs[x], errors="coerce").groupby(runs["label"]).agg(lambda values: values.mean(skipna=False))
     varied = rf"(, )?\b{re.escape(x.rpartition('.')[2])}=[^,]*"
     points["series"] = points.index.str.replace(varied, "", regex=True)
     if "curve" in runs:
@@ -72,8 +65,11 @@ def write_figure(tables: Mapping[str, pandas.DataFrame], x: str, y: str, path: P
             axes.errorbar(part["at"], part["value"], bars, label=name or "all")
         is_log = is_wide(drawn["at"]) and min(drawn["at"]) > 0
         name, unit = drawn[["name", "unit"]].iloc[0]
-        axes.set(xlabel=_name_axis(x), ylabel=f"{name}, {unit}".removesuffix(", "))
-        axes.set_xscale("log" if is_log else "linear")
+        axes.set(
+            xlabel=describe_key(x) or " ".join(re.findall(r"[^\W_]+", x)[1:]),
+            ylabel=f"{name}, {unit}",
+            xscale="log" if is_log else "linear",
+        )
         if x == "label":
             axes.set_xticks(drawn["at"], drawn.index, rotation=30, ha="right")
         else:
@@ -82,16 +78,3 @@ def write_figure(tables: Mapping[str, pandas.DataFrame], x: str, y: str, path: P
         figure.savefig(content, format=path.suffix[1:], metadata={"Title": _TITLE})
     write_page(path, content.getvalue(), _TITLE)
     return len(points) - len(drawn)
-
-
-def _name_axis(key: str) -> str:
-    """Name a column of runs for people: what a figure says, or the words of a key with its unit."""
-    suffix = next(filter(key.endswith, UNITS), "")
-    first, _, rest = key.removesuffix(suffix).partition(".")
-    words = re.sub("[._]", " ", rest or first)
-    return fill(describe_key(key) or f"{words}, {UNITS.get(suffix, '')}".removesuffix(", "), 60)
-
-
-def _average(values: pandas.Series) -> float:
-    """Average values, of which a missing or infinite one is NaN; so is the mean then."""
-    return values.mean(skipna=False)

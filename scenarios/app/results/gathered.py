@@ -97,15 +97,13 @@ def gather_side_by_side(folder: Path) -> Gathered:
     list_run_folders(folder)  # an unfinished sweep says so itself
     gathered = gather_runs([folder])
     commands = {str(read_json(path / MANIFEST).get("command") or path) for _, path in gathered.runs}
-    notes = list(gathered.notes)
-    if len(commands) > 1:
-        notes.insert(
-            0,
-            "No sweep played these runs, they only lie in one folder: they may differ in more "
-            "than one way (What differs).",
-        )
+    note = (
+        "No sweep played these runs, they only lie in one folder: they may differ in more than one "
+        "way (What differs)."
+    ) * (len(commands) > 1)
     name = folder.resolve().name
-    return replace(gathered, name=name, title=f"Comparison of {name}", notes=notes)
+    title = f"Comparison of {name}"
+    return replace(gathered, name=name, title=title, notes=[note, *gathered.notes])
 
 
 def gather_sweep(folder: Path) -> Gathered:
@@ -133,7 +131,13 @@ def gather_runs(folders: Sequence[Path]) -> Gathered:
         not finished; radio studies beside runs that learn; fewer than two runs.
     """
     for folder in folders:
-        _refuse_without_runs(folder)
+        if not str(folder) or describe_file_kind(folder) != "folder":
+            raise BadInput(f"{folder}: no such folder; give folders of runs or of sweeps")
+        if any(any(folder.glob(place + TRAINING)) for place in ("", "seed-*/", "*/seed-*/")):
+            raise BadInput(
+                f"{folder}: holds a training, which has other figures than a run; netsim report "
+                f"{folder} draws its page with all its seeds, and open_training of Python reads it"
+            )
     if len(folders) == 1 and describe_file_kind(folders[0] / RUNS):
         return gather_sweep(folders[0])
     singles = []
@@ -156,7 +160,7 @@ def gather_runs(folders: Sequence[Path]) -> Gathered:
             notes.append(to_one_line(f"{folder}: {' '.join(format_failures(failed))}"))
     sources = [*singles, *dict.fromkeys(folder for folder, _, _ in swept)]
     names = dict(zip(sources, _shorten_paths(sources), strict=True))
-    studies = {path: _dump_study(path) for path in singles}
+    studies = {p: dump_yaml(_drop_seeds(read_document(p / STUDY).data)) for p in singles}
     pooled = [(study, path) for path, study in studies.items()]
     pooled += [(f"{names[folder]}: {label}", path) for folder, label, path in swept]
     kept, copies = drop_copies(pooled)
@@ -168,19 +172,6 @@ def gather_runs(folders: Sequence[Path]) -> Gathered:
         )
     name = " and ".join(names.values()) if len(names) < 4 else "runs compared"
     return Gathered(name, runs, missing, notes=[*notes, copies], title=f"Comparison of {name}")
-
-
-def _refuse_without_runs(folder: Path) -> None:
-    """Refuse what holds no run."""
-    if not str(folder) or describe_file_kind(folder) != "folder":
-        raise BadInput(f"{folder}: no such folder; give folders of runs or of sweeps")
-    if any(
-        path for place in (".", "seed-*", "*/seed-*") for path in folder.glob(f"{place}/{TRAINING}")
-    ):
-        raise BadInput(
-            f"{folder}: holds a training, which has other figures than a run; netsim report "
-            f"{folder} draws its page with all its seeds, and open_training of Python reads it"
-        )
 
 
 def drop_copies(runs: LabelledRuns) -> tuple[LabelledRuns, str]:
@@ -230,11 +221,6 @@ def _shorten_paths(paths: Sequence[Path]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return []
-
-
-def _dump_study(folder: Path) -> str:
-    """Dump what a run has in common with its other seeds."""
-    return dump_yaml(_drop_seeds(read_document(folder / STUDY).data))
 
 
 def _drop_seeds(study: Record) -> Fields:
