@@ -6,11 +6,12 @@ from dataclasses import field, replace
 from typing import Literal
 
 import numpy as np
+from numpy.linalg import norm
 from pydantic import Field
 
 from fl.notice import Prepared, notice
 from fl.types import Local, Metrics, Received, RoundContext, State
-from netsim.columns import frozen, no_ints, split_row_id
+from netsim.columns import divide_or_zero, frozen, no_floats, no_ints, split_row_id
 from netsim.notice import Notice
 from netsim.part import OneOf, Part
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -86,7 +87,7 @@ def normalise_masses(
 def _divide_by_sums(mass: FloatArray, model: IntArray, n_model: int) -> FloatArray:
     """Return masses (n,) over their sum in the same model, 0 where that is 0."""
     total = np.bincount(model, weights=mass, minlength=n_model)[model]
-    return np.divide(mass, total, out=np.zeros_like(mass), where=total > 0)
+    return divide_or_zero(mass, total)
 
 
 def count_effective_rows(weights: FloatArray) -> float:
@@ -103,7 +104,7 @@ def measure_angles(rows: FloatArray, others: FloatArray) -> FloatArray:
     """Angle (n,) in radians of rows (n, d) to others (n, d); a right one beside a zero or infinite
     row.
     """
-    length = np.linalg.norm(rows, axis=1) * np.linalg.norm(others, axis=1)
+    length = norm(rows, axis=1) * norm(others, axis=1)
     has_length = (length > 0) & np.isfinite(length)
     with np.errstate(divide="ignore", invalid="ignore"):
         cosine = np.einsum("nd,nd->n", rows, others) / length
@@ -190,7 +191,7 @@ class Beda(Aggregation):
     needs = {"updates": "compares single updates, and a sum of them is all that the server gets"}
 
     def start(self) -> Angles:
-        return Angles(no_ints(), np.zeros(0), np.zeros(0))
+        return Angles(no_ints(), no_floats(), no_floats())
 
     def compute_weights(
         self, received: Received, facts: RoundContext, state: Angles
@@ -293,7 +294,7 @@ class Wasserstein(Aggregation):
         yield notice("labels-disclosed", kind=self.kind_name())
 
     def start(self) -> Histograms:
-        return Histograms(no_ints(), np.zeros((0, 0)), np.zeros(0))
+        return Histograms(no_ints(), np.zeros((0, 0)), no_floats())
 
     def receive_disclosed(self, local: Local, facts: RoundContext, state: Histograms) -> Histograms:
         row = local.row
@@ -303,7 +304,7 @@ class Wasserstein(Aggregation):
             row, state.row, assume_unique=True, return_indices=True
         )
         is_same = (pmf[rows] == old[known_rows]).all(axis=1)
-        disclosed = state.disclosed + len(row) - int(is_same.sum())
+        disclosed = state.disclosed + len(row) - is_same.sum()
         # of a row the new one
         all_rows, first = np.unique(np.concatenate([row, state.row]), return_index=True)
         count = np.concatenate([local.count, state.count])[first]

@@ -78,7 +78,7 @@ class Always(Availability):
     def find_available(
         self, conditions: Conditions, state: State, rng: Rng
     ) -> tuple[BoolArray, State]:
-        return np.ones(len(conditions.position_m), dtype=bool), state
+        return np.ones(len(conditions.position_m), bool), state
 
 
 class AtHome(Availability):

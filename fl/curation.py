@@ -6,10 +6,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from numpy.linalg import norm
 from pydantic import Field
 
 from fl.types import Curated, Local, MetricSpend, RoundContext, State
 from netsim.columns import split_blocks
+from netsim.geometry import compute_ways
 from netsim.part import Named, OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -58,9 +60,9 @@ class RandomBatch(Curation):
     example = {"kind": "random", "num": 5}
 
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
-        keep = np.zeros(len(local.x), dtype=bool)
+        keep = np.zeros(len(local.x), bool)
         for row, owner in enumerate(local.row.tolist()):
-            lot = rng.draw_keys("pick", owner, int(local.count[row]))
+            lot = rng.draw_keys("pick", owner, local.count[row])
             order = np.argsort(lot, kind="stable")
             keep[local.ptr[row] + order[: self.num]] = True
         return Curated(local.keep(keep), state)
@@ -92,8 +94,8 @@ class ClusterBatch(Curation):
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         from fl.dbscan import cluster_by_density  # compiled: not for readers of scenarios
 
-        keep = np.zeros(len(local.x), dtype=bool)
-        clusters, noise = np.zeros((2, len(local.ue)), dtype=int)
+        keep = np.zeros(len(local.x), bool)
+        clusters, noise = np.zeros((2, len(local.ue)), int)
         owner = local.row.tolist()
         for row in np.flatnonzero(local.count):
             start, stop = local.ptr[row : row + 2]
@@ -133,7 +135,7 @@ class DiverseBatch(ClusterBatch):
         self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray
     ) -> IntArray:
         """The sample of each cluster that is nearest to the cluster's mean."""
-        away_m = np.linalg.norm(position_m - mean_m[cluster], axis=1)
+        away_m = norm(position_m - mean_m[cluster], axis=1)
         order = np.lexsort((away_m, cluster))
         kinds, first = np.unique(cluster[order], return_index=True)
         return order[first[kinds >= 0]]
@@ -163,7 +165,7 @@ class FarthestBatch(ClusterBatch):
     def choose_samples(
         self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray
     ) -> IntArray:
-        away_m = np.linalg.norm(mean_m - position_m.mean(axis=0), axis=1)
+        away_m = norm(mean_m - position_m.mean(axis=0), axis=1)
         rank = np.argsort(np.argsort(-away_m, kind="stable"))
         member = np.flatnonzero(cluster >= 0)
         order = np.lexsort((lot[member], rank[cluster[member]]))
@@ -226,7 +228,7 @@ def draw_planar_laplace(
     """Displacements in metres (n, 2), one for each owner and item [Andrés 2013, Sec. 4.1]."""
     radius_m = rng.exponential("radius", owner, (2,), item).sum(axis=1) / epsilon_per_m
     angle = 2 * np.pi * rng.uniform("angle", owner, (), item)
-    return radius_m[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return radius_m[:, None] * compute_ways(angle)
 
 
 if TYPE_CHECKING:

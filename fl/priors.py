@@ -76,7 +76,7 @@ class LogDistancePrior(Prior):
         (-1: none).
         """
         model = public.models
-        learnt = int((model >= 0).sum())
+        learnt = (model >= 0).sum()
         if self.position_m is not None and learnt > 1:
             raise BadInput(
                 f"learning.learner.prior.position_m: one place, and {learnt} cells are learnt; "
@@ -155,7 +155,7 @@ class Coverage(Prior):
         model = public.models
         area = public.area
         coarsest_m = np.sqrt(np.prod(area.side_m) * public.n_model * layers / _NUMBERS)
-        step_m = max(_STEP_M, float(coarsest_m))
+        step_m = max(_STEP_M, coarsest_m)
         n_x, n_y = np.ceil(area.side_m / step_m).astype(int) + 1
         x_m = area.low_m[0] + step_m * np.arange(n_x)
         y_m = area.low_m[1] + step_m * np.arange(n_y)

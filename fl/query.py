@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import field
-from math import erfc, exp, log, pi, sqrt
+from math import erfc, exp, inf, log, pi, sqrt
 from statistics import NormalDist
 from typing import ClassVar, Literal, Self
 
@@ -47,9 +47,9 @@ def describe_bands(request: Request | None, bands: int) -> Metrics:
     """
     if request is None:
         return {}
-    side_m = float(request.area.side_m[: request.dimensions].min())
+    side_m = request.area.side_m[: request.dimensions].min()
     probability = compute_band_probability(
-        float(request.bandwidth_m.max()), side_m, bands, request.dimensions
+        request.bandwidth_m.max(), side_m, bands, request.dimensions
     )
     return {"bands": float(bands), "bands_probability": probability}
 
@@ -66,7 +66,7 @@ class Off(Query):
     def accept(
         self, ue: IntArray, facts: RoundContext, state: LastFigures
     ) -> tuple[BoolArray, LastFigures]:
-        return np.ones(len(ue), dtype=bool), LastFigures(describe_bands(facts.request, BANDS))
+        return np.ones(len(ue), bool), LastFigures(describe_bands(facts.request, BANDS))
 
 
 @frozen
@@ -154,7 +154,7 @@ class Custom(Query):
         return self
 
     def start(self, n_ue: int) -> AnswersOfUes:
-        return AnswersOfUes(np.full(n_ue, -np.inf), 0.0)
+        return AnswersOfUes(np.full(n_ue, -inf), 0.0)
 
     def accept(
         self, ue: IntArray, facts: RoundContext, state: AnswersOfUes
@@ -162,7 +162,7 @@ class Custom(Query):
         request = facts.request
         if request is None:
             raise ValueError(f"{self.kind}: nothing is asked")
-        base_m = state.base_m or float(request.bandwidth_m.min())
+        base_m = state.base_m or request.bandwidth_m.min()
         wrong = self._find_broken_rules(request, base_m, facts.public.area)
         early = self._find_early(ue, request, facts.time_s, state.last_s)
         accepted = ~early & (not any(wrong.values()))
@@ -179,8 +179,8 @@ class Custom(Query):
         high_m = agreed.high_m - request.area.high_m
         away_m = np.abs([low_m, high_m]).max()
         side_m = agreed.side_m[: request.dimensions].min()
-        max_features = np.inf if self.max_features is None else self.max_features
-        max_m = np.inf
+        max_features = inf if self.max_features is None else self.max_features
+        max_m = inf
         if self.gamma is not None:
             max_m = compute_max_bandwidth_m(side_m, self.bands, self.gamma)
         is_allowed = np.array(True)
@@ -197,7 +197,7 @@ class Custom(Query):
         self, ue: IntArray, request: Request, time_s: float, last_s: FloatArray
     ) -> BoolArray:
         if self.speed_m_s is None:
-            return np.zeros(len(ue), dtype=bool)
+            return np.zeros(len(ue), bool)
         widest_m = request.bandwidth_m.max()
         least_s = compute_min_interval_s(widest_m, self.speed_m_s, self.passed, request.dimensions)
         return time_s - last_s[ue] < least_s - compute_rounding_s(least_s, time_s)

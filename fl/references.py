@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
+from math import nan
 from typing import ClassVar, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from pydantic import Field
 
 from fl.types import HeldOut, Local, Metrics
 from netsim.city.buildings import Buildings
-from netsim.columns import Columns, frozen, no_ints, no_places, split_blocks
+from netsim.columns import Columns, frozen, no_floats, no_ints, no_places, split_blocks
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.units import FloatArray, IntArray
@@ -253,13 +254,13 @@ class Reference(Columns):
     def empty(cls) -> Self:
         """No samples."""
         nothing = no_ints()
-        return cls(no_places(), np.zeros(0), nothing, nothing)
+        return cls(no_places(), no_floats(), nothing, nothing)
 
     @classmethod
     def from_training(cls, train: Local) -> Self:
         """A round's training samples."""
         y = np.zeros(len(train.x)) if train.y is None else train.y
-        cell = np.zeros(len(train.x), dtype=int) if train.cell is None else train.cell
+        cell = np.zeros(len(train.x), int) if train.cell is None else train.cell
         return cls(train.x, y, train.model[train.row_of_sample], cell)
 
     def __len__(self) -> int:
@@ -337,7 +338,7 @@ Law = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
 
 def predict_held_out(reference: Reference, held_out: HeldOut, law: Law) -> FloatArray:
     """Predict the held-out samples (N,) by a law from each model's samples; NaN without samples."""
-    guess = np.full(len(held_out), np.nan)
+    guess = np.full(len(held_out), nan)
     for m in np.unique(held_out.model).tolist():
         is_training = reference.model == m
         is_of_model = held_out.model == m
@@ -353,14 +354,14 @@ def compute_rmse(guess: FloatArray, truth: FloatArray) -> float:
     """Root of the mean squared error of finite guesses (N,); NaN without any."""
     is_known = np.isfinite(guess)
     if not is_known.any():
-        return float("nan")
+        return nan
     error = guess[is_known] - truth[is_known]
-    return float(np.sqrt(np.mean(error**2)))
+    return np.sqrt((error**2).mean())
 
 
 def _compute_mape(guess: FloatArray, truth: FloatArray) -> float:
     is_known = np.isfinite(guess) & (truth != 0)
     if not is_known.any():
-        return float("nan")
+        return nan
     error = (guess - truth)[is_known] / truth[is_known]
-    return float(100 * np.mean(np.abs(error)))
+    return 100 * np.abs(error).mean()

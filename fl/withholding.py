@@ -13,6 +13,7 @@ from fl.availability import HOMES
 from fl.notice import Prepared, notice
 from fl.types import Local, RoundContext, State
 from netsim.columns import frozen, no_ints, number_row
+from netsim.geometry import compute_ways
 from netsim.notice import Notice
 from netsim.part import Named, OneOf
 from netsim.rng import Rng
@@ -47,13 +48,13 @@ class Withholding(Named):
     The server sees who is silent.
     """
 
-    role: ClassVar[str] = "withholding"
+    role: ClassVar = "withholding"
     kind: str
     gives_away: ClassVar[str]
     """what the silence itself reveals, in words"""
-    by_place: ClassVar[bool] = False
+    by_place: ClassVar = False
     """whether what is held back depends on positions of the UE"""
-    by_history: ClassVar[bool] = False
+    by_history: ClassVar = False
     """whether silence depends on earlier updates: then a coin of the server amplifies no noise, and
     a record that decides whether its UE sends decides about later rounds too"""
 
@@ -173,7 +174,7 @@ class HomeZone(Withholding):
     def keep(self, requested: RequestedData, state: ZoneCells, rng: Rng) -> BoolArray:
         kept = ~self.is_inside(requested.local, requested, rng)
         if self.drops == "update":
-            speaks = np.ones(len(requested.home_m), dtype=np.bool_)
+            speaks = np.ones(len(requested.home_m), bool)
             measured = requested.measured
             ue = np.repeat(measured.ue, measured.count)
             speaks[ue[self.is_inside(measured, requested, rng)]] = False
@@ -204,7 +205,7 @@ class HomeZone(Withholding):
         u = rng.uniform("shift", np.arange(len(home_m)), (2,))
         r_m = self.radius_m * np.sqrt(u[:, 0])
         angle = 2 * np.pi * u[:, 1]
-        return home_m + r_m[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        return home_m + r_m[:, None] * compute_ways(angle)
 
 
 _ROUNDING = 1e-12  # relative: a pause of whole rounds ends with one of them
@@ -258,7 +259,7 @@ class Cooldown(Withholding):
         if self.rounds is None:
             now_or_round = requested.facts.time_s
         else:
-            now_or_round = float(requested.facts.round)
+            now_or_round = requested.facts.round
         return select_speakers(state.until * (1 - _ROUNDING) <= now_or_round, requested.local)
 
     def note_sent(self, ue: IntArray, facts: RoundContext, state: Pauses, rng: Rng) -> Pauses:
@@ -304,7 +305,7 @@ class DailyLimit(Withholding):
     by_history = True
 
     def start(self, n_ue: int) -> SentToday:
-        return SentToday(0, np.zeros(n_ue, dtype=np.int64))
+        return SentToday(0, np.zeros(n_ue, int))
 
     def keep(self, requested: RequestedData, state: SentToday, rng: Rng) -> BoolArray:
         return select_speakers(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, timedelta
-from math import ceil, floor
+from math import ceil, floor, inf
 from typing import TypeVar
 
 import numpy as np
@@ -94,9 +94,9 @@ class Clock:
         """The first times (...) at which the wall clock shows wall_s (...) or later: the end of a
         skipped hour for an instant inside, the former of two for an instant that comes twice.
         """
-        edge_s = (-np.inf, *(at_s for at_s, _ in self.changes), np.inf)
+        edge_s = (-inf, *(at_s for at_s, _ in self.changes), inf)
         shift_s = (0.0, *(shift for _, shift in self.changes))
-        first = np.full(np.shape(wall_s), np.inf)
+        first = np.full(np.shape(wall_s), inf)
         for k in reversed(range(len(shift_s))):
             time_s = np.asarray(wall_s) - shift_s[k]
             first = np.where(time_s < edge_s[k + 1], np.maximum(time_s, edge_s[k]), first)

@@ -98,6 +98,11 @@ def replace_values(column: Array, rows: IntArray, value: npt.ArrayLike) -> Array
     return new
 
 
+def divide_or_zero(values: FloatArray, by: FloatArray | IntArray) -> FloatArray:
+    """values / by (n, ...), which broadcasts to values; 0 where `by` is not above 0."""
+    return np.divide(values, by, out=np.zeros_like(values), where=by > 0)
+
+
 def pick_even_indices(count: int, max_count: int) -> IntArray:
     """At most `max_count` numbers of 0..count - 1, ascending: all, or evenly spaced ones with both
     ends.

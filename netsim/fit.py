@@ -82,10 +82,10 @@ class Word:
 
     def _is_true(self, end: Any, owner: object) -> bool:
         if self.wanted is None:
-            return bool(end)
+            return end
         if self.compare is not None:
             number = _read_number(self.wanted, owner)
-            return end is not None and number is not None and bool(self.compare(end, number))
+            return end is not None and number is not None and self.compare(end, number)
         if isinstance(end, BaseModel):
             return self.wanted == getattr(end, "kind", None) or self.wanted in getattr(
                 end, "offers", ()

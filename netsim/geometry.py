@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.linalg import norm
 
 from netsim.errors import BadInput
 from netsim.units import BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    from shapely import Polygon
 
 _MAX_OUTSIDE_M = 100e3  # an antenna outside of the area
 
@@ -49,10 +54,16 @@ class Area:
         """Width and height (2,)."""
         return self.high_m - self.low_m
 
+    def to_polygon(self) -> Polygon:
+        """The rectangle as a shape."""
+        from shapely import box
+
+        return box(*self.low_m, *self.high_m)
+
     def contains(self, position_m: FloatArray) -> BoolArray:
         """Which of the points (..., 2) lie inside; a NaN lies outside."""
         inside = (position_m >= self.low_m) & (position_m <= self.high_m)
-        return np.asarray(inside.all(axis=-1))
+        return np.all(inside, axis=-1)
 
     def grow(self, by_m: float) -> Area:
         """The area with a margin on every side."""
@@ -63,17 +74,22 @@ class Area:
     def measure_farthest_corner_m(self, points_m: FloatArray) -> FloatArray:
         """Distance from points (n, 2) to the corner of the area that is farthest from each (n,)."""
         reach = np.maximum(np.abs(points_m - self.low_m), np.abs(points_m - self.high_m))
-        return np.linalg.norm(reach, axis=1)
+        return norm(reach, axis=1)
 
     def sample(self, unit: FloatArray) -> FloatArray:
         """Map uniform numbers (..., 2) in (0, 1) onto the area."""
         return self.low_m + unit * self.side_m
 
 
+def compute_ways(angle_rad: FloatArray) -> FloatArray:
+    """Unit vectors (..., 2) at angles (...) from the east, counter-clockwise."""
+    return np.stack([np.cos(angle_rad), np.sin(angle_rad)], axis=-1)
+
+
 def check_near(area: Area, at_m: tuple[float, float], owner: str) -> None:
     """Raises BadInput where an antenna stands implausibly far from the area."""
     away_m = area.measure_farthest_corner_m(np.array([at_m]))[0]
-    max_m = np.linalg.norm(area.side_m) + _MAX_OUTSIDE_M
+    max_m = norm(area.side_m) + _MAX_OUTSIDE_M
     if away_m > max_m:
         raise BadInput(
             f"{owner} stands {away_m / 1e3:g} km from the far corner of the area, at most "

@@ -84,7 +84,7 @@ def read_features(file: str) -> Features:
             "FeatureCollection"
         )
     tags: list[dict[str, object]] = []
-    shape = np.empty(len(features), dtype=object)
+    shape = np.empty(len(features), object)
     for i, feature in enumerate(features):
         try:
             tags.append(_collect_tags(feature))

@@ -88,7 +88,7 @@ class Part(BaseModel):
         defer_build=True,
     )
 
-    reference: ClassVar[str] = ""
+    reference: ClassVar = ""
     example: ClassVar[dict[str, object]] = {}
     needs: ClassVar[dict[str, str]] = {}
     offers: ClassVar[frozenset[str]] = frozenset()
@@ -162,7 +162,7 @@ def _read_class_texts(model: type[BaseModel]) -> dict[str, str]:
 class Named(Part):
     """A part of which a study may hold several; records call it by `name` (default: its kind)."""
 
-    role: ClassVar[str] = ""
+    role: ClassVar = ""
     name: str | None = Field(None, min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_-]+$")
     """name in records, when one kind stands twice"""
 

@@ -10,14 +10,23 @@ from typing import Self
 import numpy as np
 
 from netsim.clock import find_first_multiple, find_last_multiple
-from netsim.columns import Columns, frozen, no_ints, no_places
+from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
 from netsim.units import BoolArray, FloatArray, IntArray
 
 STOREY_M = 3.0  # [TR 38.901, Section 7.2] height of a floor: h_UT = 3 (n_fl - 1) + 1.5 m
 
 
+class _OfUes(Columns):
+    """Columns with the UE of each row."""
+
+    ue: IntArray
+
+    def __len__(self) -> int:
+        return len(self.ue)
+
+
 @frozen
-class Indoors(Columns):
+class Indoors(_OfUes):
     """One row a UE.
 
     ue (n,) : index of the UE, which owns the random terms of its stays.
@@ -35,9 +44,6 @@ class Indoors(Columns):
     stay: IntArray
     in_vehicle: BoolArray
 
-    def __len__(self) -> int:
-        return len(self.ue)
-
     @classmethod
     def outdoors(cls, ue: IntArray) -> Self:
         """All UEs outdoors and on foot."""
@@ -54,15 +60,6 @@ class Indoors(Columns):
     def above_ground_m(self) -> FloatArray:
         """Height of the floor above ground (n,), m; added to the height of a UE at street level."""
         return np.asarray(STOREY_M * self.floor)
-
-
-class _OfUes(Columns):
-    """Columns with the UE of each row."""
-
-    ue: IntArray
-
-    def __len__(self) -> int:
-        return len(self.ue)
 
 
 @frozen
@@ -84,7 +81,7 @@ class Fixes(_OfUes):
     @cache
     def none() -> Fixes:
         """No fix."""
-        return Fixes(no_ints(), np.zeros(0), no_places())
+        return Fixes(no_ints(), no_floats(), no_places())
 
 
 @frozen
@@ -102,7 +99,7 @@ class Observations(_OfUes):
     @classmethod
     def none(cls) -> Observations:
         """No observation."""
-        return cls(no_ints(), np.zeros(0), no_places(), no_ints(), np.zeros(0))
+        return cls(no_ints(), no_floats(), no_places(), no_ints(), no_floats())
 
 
 # that are looked at, and of all their tracks together
@@ -150,7 +147,7 @@ class UeStates(Columns):
     @property
     def absent(self) -> BoolArray:
         """Whether each UE is absent (n,)."""
-        return np.asarray(np.isnan(self.at_m).any(axis=1))
+        return np.any(np.isnan(self.at_m), axis=1)
 
     def find_changed(self, new: UeStates) -> BoolArray:
         """Whether each UE has moved, come or gone, went in or out, or has another cell (n,)."""

@@ -10,7 +10,7 @@ do not disturb each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -298,18 +298,12 @@ class _EnvBatch(VecEnv):
 
     def close(self) -> None: ...
 
-    def get_attr(self, attr_name: str, indices: object = None) -> list[None]:
+    def get_attr(self, *args: object, **kwargs: object) -> list[Any]:
         return [None] * self.num_envs
 
-    def set_attr(self, attr_name: str, value: object, indices: object = None) -> None: ...
+    env_method = env_is_wrapped = get_attr
 
-    def env_method(
-        self, method_name: str, *args: object, indices: object = None, **kwargs: object
-    ) -> list[None]:
-        return [None] * self.num_envs
-
-    def env_is_wrapped(self, wrapper_class: type, indices: object = None) -> list[bool]:
-        return [False] * self.num_envs
+    def set_attr(self, *args: object, **kwargs: object) -> None: ...
 
 
 class UeTraining(DdpgTraining):

@@ -2,8 +2,6 @@
 world.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -34,6 +32,8 @@ WORLDS = 2**63  # seeds that a world may have; those of episodes are drawn from 
 _END = 1.0 + float(np.finfo(np.float32).eps)  # of the range of actions, rounding included
 Info = dict[str, Any]
 """plain values by name: what an episode begins with, what a step found"""
+Played = tuple[float, bool, bool]
+"""the reward of a step, whether a budget discarded its round, and whether the episode is over"""
 
 
 class PowerEnv(gymnasium.Env[Seen, Seen]):
@@ -119,7 +119,7 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
     def _begin(self, start: Info) -> None: ...
 
     @abstractmethod
-    def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
+    def _play(self, action: FloatArray) -> Played:
         """Reward, and whether the episode terminated or was truncated."""
 
     @abstractmethod
@@ -216,7 +216,7 @@ class PowerAllocation(PowerEnv):
         self.problem = self.problems[start["draw"]]
         self.last = self.problem.evaluate(np.array(start["power_w"]))
 
-    def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
+    def _play(self, action: FloatArray) -> Played:
         self.last = self.problem.act(action)
         return self.problem.reward(self.last), False, self.steps + 1 >= STEPS
 
@@ -225,12 +225,11 @@ class PowerAllocation(PowerEnv):
 
     def _build_info(self) -> Info:
         last = self.last
-        draw = self.start["draw"]
         return {
             "objective": last.value,
             "t_th": last.switch,
             "power_w": last.power_w.copy(),
-            "draw": draw,
+            "draw": self.start["draw"],
         }
 
 
@@ -340,7 +339,7 @@ class OnlinePower(PowerEnv):
         self.outcome = None
         self.figures = dict.fromkeys(FIGURES, 0.0)
 
-    def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
+    def _play(self, action: FloatArray) -> Played:
         wanted_w = convert_to_power_w(action, self.task.limits)
         state = self.state
         parts = state.parts | {"power": replace(state.parts["power"], wanted_w=wanted_w)}

@@ -7,8 +7,8 @@ import numpy as np
 from netsim.record import write_text
 from netsim.world.base_stations import collect_positions_m
 from rl.env import OnlinePower
+from rl.policy import Act
 from rl.problem import convert_to_action
-from rl.ue import Act
 
 _MOST_ROUNDS = 200
 _MOST_UES = 100

@@ -205,10 +205,11 @@ def load_policy(folder: Path) -> Policy:
 
 def _name_tensors(layers: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
     """What is of the weights and biases of layers, by their names in files, in turn."""
-    named: dict[str, Any] = {}
-    for i, (weight, bias) in enumerate(layers):
-        named |= {f"layers.{i}.weight": weight, f"layers.{i}.bias": bias}
-    return named
+    return {
+        f"layers.{i}.{part}": values
+        for i, layer in enumerate(layers)
+        for part, values in zip(("weight", "bias"), layer, strict=True)
+    }
 
 
 def _collect_layers(tensors: Mapping[str, np.ndarray]) -> Layers:
@@ -350,10 +351,14 @@ class SharedPolicy:
         return compute_action(self.layers, features.T)[0]
 
 
+Act = Callable[[Seen], ArrayLike]
+"""Actions (n, 1) or (n,) in [-1, 1] of UEs, from their observations (n, F)"""
+
+
 def plan_dbw(
     look: Look,
     rule: TunedRule,
-    act: Callable[[Seen], ArrayLike],
+    act: Act,
     passes: int,
     probes: Reward | None = None,
 ) -> FloatArray:
@@ -368,7 +373,7 @@ def plan_dbw(
     return dbw
 
 
-def compute_actions(act: Callable[[Seen], ArrayLike], seen: Seen) -> FloatArray:
+def compute_actions(act: Act, seen: Seen) -> FloatArray:
     """Actions (S, K) of a policy for features (S, K, F); ValueError where it does not give one of
     each UE.
     """

@@ -177,8 +177,7 @@ class Problem:
     @cached_property
     def _channel_seen(self) -> Seen:
         t = self.objective.trajectory
-        root = 1.0 / np.sqrt(self.start.power_w)
-        brought = t.channel_std * root  # (T, K)
+        brought = t.channel_std * (1.0 / np.sqrt(self.start.power_w))  # (T, K)
         profile_round = (np.array(PROFILE) * (len(t.std) - 1)).astype(int)
         with np.errstate(divide="ignore", invalid="ignore"):
             parts = (
@@ -187,7 +186,7 @@ class Problem:
                 np.log(brought.sum(axis=1)[profile_round] / t.std.sum(axis=1)[profile_round]),
             )
         levels = np.nan_to_num(np.concatenate(parts) / _WIDE, nan=0.0, posinf=1.0, neginf=-1.0)
-        return np.asarray(np.clip(levels, -1.0, 1.0), dtype=np.float32)
+        return np.clip(levels, -1.0, 1.0).astype(np.float32)
 
 
 def count_observed_values(observe: Observe, n_ue: int) -> int:

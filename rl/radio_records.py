@@ -26,7 +26,7 @@ cost of a UE is the saving if its noise had been exactly the required one, witho
 part of lost updates, of leakage and of named homes, and the loss, which is common.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Self, get_args
 
@@ -150,7 +150,7 @@ class Rounds(Columns):
         return len(self.n_bits)
 
     @classmethod
-    def stack(cls, rounds: list[Self]) -> Self:
+    def stack(cls, rounds: Sequence[Self]) -> Self:
         """Rounds of the same UEs and base stations, one after the other."""
         n_rows = max(r.rows.ue.shape[1] for r in rounds)
         return cls.join([replace(r, rows=r.rows.pad_rows(n_rows)) for r in rounds])
@@ -420,7 +420,7 @@ def _compute_amplitudes(cohort: Cohort) -> ComplexArray:
     gain = np.where(np.isnan(cohort.gain), 0.0, cohort.gain)  # NaN: an absent UE
     root = np.sqrt(gain)[:, :, None]
     fading = np.ones_like(root) if cohort.fading is None else cohort.fading
-    return np.asarray(root * fading, dtype=np.complex128)
+    return (root * fading).astype(np.complex128)
 
 
 # -- live rounds

@@ -15,16 +15,21 @@ A pass is one such move of all UEs. Passes begin at the powers of a tuned rule; 
 what the one before led to.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from netsim.units import FloatArray, IntArray
-from rl.env import Info, PowerEnv
+from rl.env import Info, Played, PowerEnv
 from rl.look import Look
-from rl.policy import MOST_SEEN, compute_actions, compute_ue_features, count_ue_features, move_dbw
+from rl.policy import (
+    MOST_SEEN,
+    Act,
+    compute_actions,
+    compute_ue_features,
+    count_ue_features,
+    move_dbw,
+)
 from rl.problem import Seen
 from rl.radio_records import Rounds
 from rl.rules import KnownRounds, TunedRule, clip_dbw, limit_to_w
@@ -32,8 +37,6 @@ from rl.rules import KnownRounds, TunedRule, clip_dbw, limit_to_w
 _SCALE = 10.0  # of rewards: a tenth of a unit of cost is 1
 _MOST = 5.0  # of a reward
 _EVEN = 0.01  # least standard deviation of a feature
-Act = Callable[[Seen], npt.ArrayLike]
-"""Actions (n, 1) or (n,) in [-1, 1] of UEs, from their observations (n, F)"""
 
 
 class UeRounds:
@@ -160,7 +163,7 @@ class UePower(PowerEnv):
     def _begin(self, start: Info) -> None:
         self.dbw = float(self.recorded.present[0, start["round"], start["ue"]])
 
-    def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
+    def _play(self, action: FloatArray) -> Played:
         round_index = self.start["round"]
         ue = self.start["ue"]
         recorded = self.recorded.known

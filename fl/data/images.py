@@ -55,7 +55,7 @@ def read_idx(path: Path, dimensions: int) -> Bytes:
         raise BadInput(f"{path}: cannot be read ({reason}); fetch the file again") from None
     if len(words) and words[0] != _UNSIGNED_BYTES + dimensions:
         raise BadInput(
-            f"{path}: magic number {int(words[0])}, expected "
+            f"{path}: magic number {words[0]}, expected "
             f"{_UNSIGNED_BYTES + dimensions} (unsigned bytes, "
             f"{dimensions} dimension{'s' * (dimensions > 1)}); is it an IDX file of this kind?"
         )
@@ -133,8 +133,7 @@ def _read_folder(folder: Path) -> Collection:
     classes = int(label.max()) + 1
     if held_label.max() >= classes:
         raise BadInput(
-            f"{folder}: class {int(held_label.max())} is held out and never trained; "
-            f"files are mixed up"
+            f"{folder}: class {held_label.max()} is held out and never trained; files are mixed up"
         )
     if classes < 2:
         raise BadInput(f"{folder}: all training images have one class; there is nothing to learn")
@@ -259,7 +258,7 @@ class LabelSkew(Partition):
                 return counts
             for c in range(classes):
                 device, slot = np.nonzero(held == c)
-                got = _share_fairly(demand[device, slot], int(left[c]))
+                got = _share_fairly(demand[device, slot], left[c])
                 counts[skewed[device], c] += got
                 left[c] -= got.sum()
 
@@ -270,8 +269,8 @@ def _share_fairly(demand: IntArray, left: int) -> IntArray:
     """
     got = np.zeros_like(demand)
     for rank, i in enumerate(np.argsort(demand, kind="stable").tolist()):
-        got[i] = min(int(demand[i]), left // (len(demand) - rank))
-        left -= int(got[i])
+        got[i] = min(demand[i], left // (len(demand) - rank))
+        left -= got[i]
     return got
 
 

@@ -35,7 +35,14 @@ class Survey:
     past: Signals
 
 
-class LinkMeasurements(Data):
+class _OneModelData(Data):
+    """Data of all cells that one model learns from."""
+
+    def assign_models(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
+        return np.zeros(len(cells), int)
+
+
+class LinkMeasurements(_OneModelData):
     """Measurements of all base stations that a UE receives; one joint model is trained on them.
 
     `memory: first` is a survey: the measurements of the first round that has any are the training
@@ -102,9 +109,6 @@ class LinkMeasurements(Data):
             )
         return (MAP,)
 
-    def assign_models(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
-        return np.zeros(len(cells), int)
-
     def start(self, n_ue: int, rng: Rng) -> Survey:
         return Survey(None, Signals.empty())
 
@@ -129,8 +133,7 @@ class LinkMeasurements(Data):
         )
         moment = np.round(observed.time_s * 1e3).astype(int)
         lot = lots.uniform("link", number_row(observed.ue, observed.cell), item=moment)
-        is_drawn = lot < self.hold_out
-        out = new_station | new_ue | is_drawn
+        out = new_station | new_ue | (lot < self.hold_out)
         kept = observed.select(~new_ue)
         measured = Signals.from_observations(kept, np.zeros_like(kept.ue)).to_local()
         train = fresh = measured.keep(~out[~new_ue])
@@ -159,7 +162,7 @@ def _draw_first(lots: Rng, subject: str, numbers: IntArray, count: int) -> IntAr
 AREA = "area"
 
 
-class Positions(Data):
+class Positions(_OneModelData):
     """The position of every UE at the end of the round, which is its last fix in the round.
 
     No sample is held out: all true positions of a round evaluate the map of that round only,
@@ -174,9 +177,6 @@ class Positions(Data):
 
     def choose_models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         return (AREA,)
-
-    def assign_models(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
-        return np.zeros(len(cells), int)
 
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng

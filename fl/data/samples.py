@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from fl.types import Local
-from netsim.columns import Columns, frozen, no_ints, no_places, number_row, split_row_id
+from netsim.columns import Columns, frozen, no_floats, no_ints, no_places, number_row, split_row_id
 from netsim.rng import Rng
 from netsim.ues import Observations
 from netsim.units import FloatArray, IntArray
@@ -30,7 +30,7 @@ class Signals(Columns):
     def empty(cls) -> Self:
         """No measurement."""
         nothing = no_ints()
-        return cls(nothing, no_places(), np.zeros(0), np.zeros(0), nothing)
+        return cls(nothing, no_places(), no_floats(), no_floats(), nothing)
 
     @classmethod
     def from_observations(cls, observed: Observations, model: IntArray) -> Self:

@@ -201,7 +201,7 @@ class Budgeted(Defense):
         total = state.total
         first = total is None and len(claimed) > 0 and rounds_left > 0
         if first:
-            mean = float(claimed.sum()) / np.count_nonzero(rows)
+            mean = claimed.sum() / np.count_nonzero(rows)
             total = self._compute_first_total(mean, state.played, n)
         if total is not None and rounds_left > 0:
             left = max(total - state.epsilon_spent, 0.0)
@@ -212,7 +212,7 @@ class Budgeted(Defense):
         std = self.factor * claimed / np.where(silent, np.inf, epsilon)
         if first:
             self._report_other_noise(float(np.nanmean(average_by_ue(updates.ue, std, n))))
-        spent = state.epsilon_spent + float(epsilon.sum())
+        spent = state.epsilon_spent + epsilon.sum()
         figures = {}
         if total is not None:
             figures = {
@@ -228,7 +228,7 @@ class Budgeted(Defense):
             epsilon_spent=spent,
             rule=rule,
             mu2=state.mu2 + cost,
-            scale=bound.norm * max(float(fewest), 1.0),
+            scale=bound.norm * max(fewest, 1.0),
             figures=figures | _summarise_noise(epsilon, std),
         )
         return BudgetedNoise(std, claimed, silent, *compute_radio_std(facts, len(std))), state
@@ -365,9 +365,9 @@ def _summarise_noise(epsilon: FloatArray, std: FloatArray) -> Metrics:
         return {}
     finite = std[np.isfinite(std)]
     return {
-        "epsilon_mean": float(epsilon.mean()),
-        "epsilon_largest": float(epsilon.max()),
-        "noise_std_mean": float(finite.mean()) if len(finite) else math.nan,
+        "epsilon_mean": epsilon.mean(),
+        "epsilon_largest": epsilon.max(),
+        "noise_std_mean": finite.mean() if len(finite) else math.nan,
     }
 
 

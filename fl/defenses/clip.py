@@ -87,7 +87,7 @@ class Clip(Defense):
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.minimum(1.0, limit / size)
         factor = np.where(np.isfinite(size), factor, 0.0)
-        clipped = float(np.mean(100.0 * (factor < 1.0))) if len(factor) else 0.0
+        clipped = (100.0 * (factor < 1.0)).mean() if len(factor) else 0.0
         bound = Bound(self.norm, "user", self.relation)
         return updates.scale_rows(factor, bound), LastFigures({"clipped_percent": clipped}), []
 
@@ -222,10 +222,10 @@ class AdaptiveClip(Defense):
     def finish(
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: NormState, rng: Rng
     ) -> tuple[FloatArray, NormState, list[Spend]]:
-        n_ue = float(len(state.bits)) if facts.weight is None else 1.0 / facts.weight
+        n_ue = len(state.bits) if facts.weight is None else 1.0 / facts.weight
         if n_ue == 0 or self.noise == "shares":
             return total, state, []
-        noise = self.count_noise * float(rng.normal("count", [0])[0])
+        noise = self.count_noise * rng.normal("count", [0])[0]
         spend = self._account_count(
             facts.cohort, facts.adapt_bound(Bound(0.5, "user", self.relation))
         )
@@ -250,13 +250,13 @@ class AdaptiveClip(Defense):
         is_received = received.decoded
         _, first = np.unique(received.updates.ue, return_index=True)
         # a UE with several models has one bit, which comes with the first
-        n_bits = float(is_received[first].sum())
+        n_bits = is_received[first].sum()
         if n_bits:
             return self._adapt_norm(state, (state.bits[is_received] - 0.5).sum(), n_bits)
         return state
 
     def _adapt_norm(self, state: NormState, excess: float, n_ue: float) -> NormState:
         """The next state, of the noisy sum of b_k - 1/2 over UEs, and their number."""
-        share = float(np.clip(0.5 + excess / n_ue, 0.0, 1.0))
+        share = np.clip(0.5 + excess / n_ue, 0.0, 1.0)
         norm = state.norm * np.exp(-self.learning_rate * (share - self.quantile))
-        return replace(state, norm=float(np.clip(norm, _SMALLEST, _LARGEST)), excess=float(excess))
+        return replace(state, norm=float(np.clip(norm, _SMALLEST, _LARGEST)), excess=excess)

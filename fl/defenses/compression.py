@@ -153,7 +153,7 @@ class Quantise(Defense):
         size = np.abs(row)
         if self.bits == 1:
             return size.mean() * np.sign(row)
-        scale = float(np.sqrt(row @ row))
+        scale = np.sqrt(row @ row)
         if scale == 0.0:
             return row
         s = 2 ** (self.bits - 1) - 1

@@ -4,6 +4,7 @@ from dataclasses import field, replace
 from typing import Literal
 
 import numpy as np
+from numpy.linalg import norm
 from pydantic import Field
 
 from fl.defenses import NEEDS_BOUND, Defense, Protected
@@ -136,7 +137,7 @@ class Gaussian(Defense):
         if isinstance(state, DailySpend):
             spent = state.mu2 if facts.day == state.day else np.zeros_like(state.mu2)
             spent = spent + np.bincount(updates.ue, spend.compute_cost(False), len(spent))
-            costliest = max(state.costliest, float(spent.max(initial=0.0)))
+            costliest = max(state.costliest, spent.max(initial=0.0))
             state = DailySpend(facts.day, spent, costliest)
         return updates.add_noise(std, "noise", rng), state, [spend]
 
@@ -286,7 +287,7 @@ class CentralGaussian(Defense):
         with np.errstate(
             over="ignore", divide="ignore", invalid="ignore"
         ):  # noise too small to square
-            ratio = float(np.linalg.norm(total) / np.linalg.norm(noise))
+            ratio = float(norm(total) / norm(noise))
         return total + noise, replace(state, signal_to_noise=ratio), spends
 
     def collect_figures(self, state: CentralState) -> Metrics:

@@ -156,7 +156,7 @@ class Lapa(Budgeted):
         models = facts.public.n_model
         total = sum_received(received, weights, models, state.scale)
         noise_var = state.drawn_var / state.scale**2
-        floor = float(updates.n_parameters * np.sum(weights**2 * noise_var))
+        floor = updates.n_parameters * (weights**2 * noise_var).sum()
         if not received.decoded.any() or not np.isfinite(total).all():
             return rule
         heard = np.flatnonzero(received.decoded)
@@ -343,8 +343,8 @@ def _summarise_switch(noise: BudgetedNoise, drawn: FloatArray, channel: FloatArr
     """
     n = max(len(drawn), 1)
     return {
-        "artificial_percent": 100.0 * float((drawn > 0).sum()) / n,
-        "enough_percent": 100.0 * float((channel >= noise.std).sum()) / n,
-        "noise_asked_sum": float(noise.std.sum()),
-        "noise_channel_sum": float(channel.sum()),
+        "artificial_percent": 100.0 * (drawn > 0).sum() / n,
+        "enough_percent": 100.0 * (channel >= noise.std).sum() / n,
+        "noise_asked_sum": noise.std.sum(),
+        "noise_channel_sum": channel.sum(),
     }

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
+from math import nan, pi
 from typing import Literal
 
 import numpy as np
@@ -12,8 +13,8 @@ from fl.defenses import Defense, Protected
 from fl.notice import Prepared, notice
 from fl.radio_map.obstacles import CELLS, HEIGHTS, infer_height_grid
 from fl.types import LastFigures, Local, RoundContext, Updates
-from netsim.columns import frozen
-from netsim.geometry import Area
+from netsim.columns import divide_or_zero, frozen
+from netsim.geometry import Area, compute_ways
 from netsim.notice import Notice
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -123,7 +124,7 @@ class Alignment:
         """
         angle, slope = self._find_best_ramp()
         sigma2, value = self._try_ramp(angle, slope)
-        turn = np.pi / _ANGLES
+        turn = pi / _ANGLES
         for turned, factor in ((-turn, 1.0), (turn, 1.0), (0.0, 1 / _STEEPER), (0.0, _STEEPER)):
             candidate, score = self._try_ramp(angle + turned, slope * factor)
             sigma2 = np.where((score > value)[:, None], candidate, sigma2)
@@ -132,7 +133,7 @@ class Alignment:
 
     def _try_ramp(self, angle: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
         """sigma^2 (n, M) of a direction and slope a row, and its J (n,)."""
-        way = np.stack([np.cos(angle), np.sin(angle)], axis=1) * slope[:, None]
+        way = compute_ways(angle) * slope[:, None]
         sigma2 = self.fill_budget(way @ self.centre_m.T)
         return sigma2, self.compute_objective_m2(sigma2)
 
@@ -169,8 +170,8 @@ def _build_ramps(area: Area, n_cells: int) -> tuple[FloatArray, ...]:
     centre_m = infer_height_grid(area, n_cells).place_m
     diagonal_m = float(np.linalg.norm(area.side_m))
     depth_m = np.geomspace(min(_NEAREST_M, diagonal_m / 2), _FARTHEST * diagonal_m, _DEPTHS)
-    angle = np.repeat(2 * np.pi * np.arange(_ANGLES) / _ANGLES, _DEPTHS)
-    along = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ centre_m.T
+    angle = np.repeat(2 * pi * np.arange(_ANGLES) / _ANGLES, _DEPTHS)
+    along = compute_ways(angle) @ centre_m.T
     depth = np.tile(depth_m, _ANGLES)[:, None]
     unit = np.maximum(along - along.max(axis=1, keepdims=True) + depth, 0.0)
     total = unit.sum(axis=1)
@@ -235,7 +236,7 @@ class ShapedNoise(Defense):
         rows = updates.rows(slice(None))
         # squares of tiny gradients are zero: every row is scaled by its largest number first
         largest = np.abs(rows).max(axis=1, keepdims=True)
-        g = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0) ** 2
+        g = divide_or_zero(rows, largest) ** 2
         sigma2 = self.compute_variance(g, local, facts)
         unit = rng.normal("noise", updates.row, (updates.n_parameters,))
         noise = np.sqrt(sigma2) * unit
@@ -314,4 +315,4 @@ class EdgeNoise(ShapedNoise):
 def _average(values: FloatArray) -> float:
     if len(values):
         return float(values.mean())
-    return float("nan")
+    return nan

@@ -160,7 +160,7 @@ class Skellam(Defense):
 
     def choose_grain(self, norm: float, sensitivity: float, d: int, facts: RoundContext) -> float:
         """Value of a step, from public numbers alone."""
-        n = max(1.0 / (facts.weight or 1.0), float(facts.least_opened))
+        n = max(1.0 / (facts.weight or 1.0), facts.least_opened)
         scale = np.sqrt(n / facts.count_honest(self.honest_share))
         noise = self.noise_multiplier * sensitivity * scale
         return compute_grain(norm, noise, n, d, self.bits, self.tail)

@@ -184,11 +184,9 @@ def expect_nearest_m(place_m: FloatArray, area: Area, count: int) -> float:
     if count == 0 or not np.isfinite(place_m).all():
         return nan
     radius_m = area.measure_farthest_corner_m(place_m[None])[0] * np.linspace(0, 1, _RADII) ** 3
-    return float(
-        np.trapezoid(
-            np.clip(1.0 - measure_share_within(place_m, radius_m, area), 0.0, 1.0) ** count,
-            radius_m,
-        )
+    return np.trapezoid(
+        np.clip(1.0 - measure_share_within(place_m, radius_m, area), 0.0, 1.0) ** count,
+        radius_m,
     )
 
 

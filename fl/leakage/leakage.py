@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.linalg import norm
 from pydantic import Field
 
 from fl.leakage.distances import (
@@ -272,7 +273,7 @@ class TrackTruth:
         if n_centroids not in self._drawn:
             w1 = self._draw_guesses_w1(n_centroids)
             low, high = np.quantile(w1, (0.05, 0.95)).tolist()
-            self._drawn[n_centroids] = ChanceBand(rounds, n_centroids, float(w1.mean()), low, high)
+            self._drawn[n_centroids] = ChanceBand(rounds, n_centroids, w1.mean(), low, high)
         return self._drawn[n_centroids]
 
     def _draw_guesses_w1(self, count: int) -> FloatArray:
@@ -307,12 +308,12 @@ def _compare_track(
     is_place_inside = is_place & is_inside
     places_m = new.position_m[is_place_inside]
     weights = new.weight[is_place_inside]
-    spoken = before.spoken + int(is_centroid.sum())
+    spoken = before.spoken + is_centroid.sum()
     band = truth.draw_band(before.band, spoken)
     after = replace(
         before,
         spoken=spoken,
-        named=before.named + int((is_centroid | is_place).sum()),
+        named=before.named + (is_centroid | is_place).sum(),
         band=band,
         centroids=np.concatenate([before.centroids, centroids_m]),
         places=np.concatenate([before.places, places_m]),
@@ -341,7 +342,7 @@ def _compare_track(
 def _measure_distance_m(named_m: FloatArray, true_m: FloatArray) -> float:
     """Distance of the first of places (k, 2) from the truth (2,); NaN of none."""
     if len(named_m):
-        return float(np.linalg.norm(named_m[0] - true_m))
+        return float(norm(named_m[0] - true_m))
     return NAN
 
 
@@ -352,7 +353,7 @@ def _average_distance_m(named_m: FloatArray, weight: FloatArray, true_m: FloatAr
     total = weight.sum()
     if not total > 0:
         return NAN
-    return float(weight @ np.linalg.norm(named_m - true_m, axis=1) / total)
+    return weight @ norm(named_m - true_m, axis=1) / total
 
 
 def _follow_steps(
@@ -370,7 +371,7 @@ def _follow_steps(
     first_m, last_m = before.anchor_m
     walk_m = before.walk_m + step_m[0]
     way_m = np.stack([step_m[0], walk_m])
-    length = np.linalg.norm(way_m, axis=1)
+    length = norm(way_m, axis=1)
     direction = way_m / np.where(length > 0, length, 1.0)[:, None]
     true_way_m = true_m - np.stack([last_m, first_m])
     along = (true_way_m * direction).sum(axis=1)

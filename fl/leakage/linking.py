@@ -130,14 +130,14 @@ class LinkedUpdates:
         is_again = is_before & ~is_same
         is_right = links.track == self.track[ue]
         n_seen = int(is_again.sum())
-        n_old = int((self.track >= 0).sum()) - int(is_same.sum())
-        chance = compute_chance_share(int((~is_same).sum()), n_old)
+        n_old = (self.track >= 0).sum() - is_same.sum()
+        chance = compute_chance_share((~is_same).sum(), n_old)
         is_unsure = is_again & ~(links.entropy_bits <= CONFUSED_BITS)
         is_linked = is_again & ~links.born
-        exposure_s = self.exposure_s + float((time_s - self.seen_s[ue])[is_before].sum())
-        wrong = self.wrong + int((is_again & ~is_right).sum())
-        unsure = self.unsure + int(is_unsure.sum())
-        by_chance = self.by_chance + float(n_seen) * (1.0 - chance)
+        exposure_s = self.exposure_s + (time_s - self.seen_s[ue])[is_before].sum()
+        wrong = self.wrong + (is_again & ~is_right).sum()
+        unsure = self.unsure + is_unsure.sum()
+        by_chance = self.by_chance + n_seen * (1.0 - chance)
         after = LinkedUpdates(
             replace_values(self.track, ue, links.track),
             replace_values(self.name, ue, links.name),
@@ -220,7 +220,7 @@ def compute_chance_share(n_names: int, n_ues: int) -> float:
 
 def _average(values: FloatArray | BoolArray, is_counted: BoolArray) -> float:
     if is_counted.any():
-        return float(np.mean(values[is_counted]))
+        return values[is_counted].mean()
     return nan
 
 
@@ -256,7 +256,7 @@ def measure_unicity(traces: Whereabouts, rng: Rng) -> list[Row]:
         _, point = np.unique(np.column_stack([traces.round, square]), axis=0, return_inverse=True)
         point = point.reshape(-1)
         n = len(point)
-        has = csr_array((np.ones(n, dtype=bool), (point, owner)), shape=(n, len(ues)))
+        has = csr_array((np.ones(n, bool), (point, owner)), shape=(n, len(ues)))
         points_of_ue = [point[owner == ue] for ue in range(min(len(ues), MOST_UES))]
         for p in range(1, MOST_POINTS + 1):
             is_alone = _find_unique_draws(points_of_ue, has, p, rng)
@@ -266,7 +266,7 @@ def measure_unicity(traces: Whereabouts, rng: Rng) -> list[Row]:
                     "points": p,
                     "ues": len(is_alone) // DRAWS,
                     "draws": len(is_alone),
-                    "unique_percent": 100.0 * float(np.mean(is_alone)),
+                    "unique_percent": 100.0 * np.mean(is_alone),
                 }
                 rows.append(row)
     return rows

@@ -60,7 +60,7 @@ def measure_reliability(
     excess = (count * ((unit < mean) - mean)).sum(axis=1)
     by_chance = np.abs(excess).sum(axis=1).mean()
     error = np.abs(np.bincount(column, p - hit[is_known])).sum()
-    return Reliability(len(p), float(error / len(p)), float(by_chance / len(p)))
+    return Reliability(len(p), error / len(p), by_chance / len(p))
 
 
 def compute_near_auc(weight: FloatArray, distance_m: FloatArray) -> float:

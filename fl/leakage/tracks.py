@@ -9,8 +9,8 @@ highest density peaks of all its estimates so far, which an attacker without the
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
+from math import nan
 from typing import ClassVar
 
 import numpy as np
@@ -47,13 +47,13 @@ class NamedPlaces:
             place_m,
             np.arange(1, len(place_m) + 1),
             [""] * len(place_m),
-            np.full(len(place_m), np.nan),
+            np.full(len(place_m), nan),
         )
 
     @property
     def home_and_work_m(self) -> FloatArray:
         """Where home and work are looked for: (2, 2) by rank, NaN where nothing is named."""
-        places_m = np.full((MAX_NAMED, 2), np.nan)
+        places_m = np.full((MAX_NAMED, 2), nan)
         first = self.rank <= MAX_NAMED
         places_m[self.rank[first] - 1] = self.place_m[first]
         return places_m
@@ -110,9 +110,9 @@ class ChanceBand:
 
     rounds: int = 0
     spoken: int = 0
-    mean_m: float = math.nan
-    low_m: float = math.nan
-    high_m: float = math.nan
+    mean_m: float = nan
+    low_m: float = nan
+    high_m: float = nan
 
 
 @frozen
@@ -140,7 +140,7 @@ class TrackEstimates:
     @classmethod
     def empty(cls) -> TrackEstimates:
         """Before an attack has said anything."""
-        return cls(no_places(), no_places(), np.zeros(0), np.full((2, 2), np.nan), np.zeros(2))
+        return cls(no_places(), no_places(), no_floats(), np.full((2, 2), nan), np.zeros(2))
 
 
 @frozen
@@ -178,7 +178,7 @@ class Track:
         stride = self.stride
         while len(points) > max_points:
             points = points[::2].copy()  # a view would keep all of them
-            stride = stride * 2
+            stride *= 2
         return replace(
             self,
             points=points,

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from math import inf
+from math import inf, nan
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -152,13 +152,13 @@ class Learner(Part):
         """RMS of each row's gradient in the first layer's biases (n,); NaN for a learner without
         such a layer.
         """
-        return np.full(len(updates.ue), np.nan)
+        return np.full(len(updates.ue), nan)
 
     def compute_centroid_bound_m(self, model: Model, data: Local) -> FloatArray:
         """Largest error of a closed-form centroid of each row (n,), metres; NaN where no theorem
         holds.
         """
-        return np.full(len(data.ue), np.nan)
+        return np.full(len(data.ue), nan)
 
     def build_request(self, model: Model) -> Request | None:
         """The server's request, for learners with which a query policy can be used; None for

@@ -60,7 +60,7 @@ def _rotate_phases(omega: FloatArray, at_m: FloatArray, axis_m: FloatArray) -> C
     """
     n = len(axis_m)
     first = np.exp(1j * omega * (axis_m[0] - at_m))
-    z = np.empty((*first.shape, n), dtype=np.complex128)
+    z = np.empty((*first.shape, n), np.complex128)
     z[..., 0] = first
     done = 1
     step = omega * (axis_m[-1] - axis_m[0]) / max(n - 1, 1)
@@ -188,7 +188,7 @@ class SurfaceUpdates(Updates):
         """
         at_m = self.at_m[samples]  # (r, s, 2)
         if self.unit is None:
-            return build_kernel_factors(at_m, float(self.bandwidth_m[k]), self.x_m, self.y_m)
+            return build_kernel_factors(at_m, self.bandwidth_m[k], self.x_m, self.y_m)
         omega = self.unit[row] / self.bandwidth_m[k]  # (r, B, 2)
         # (r, s, B, P)
         parts = build_wave_factors(at_m[:, :, None], omega[:, None], self.x_m, self.y_m)
@@ -206,7 +206,7 @@ class SurfaceUpdates(Updates):
         count = np.diff(self.ptr)[rows]
         for s in np.unique(count):
             place = np.flatnonzero(count == s)
-            step = max(max_samples // max(int(s), 1), 1)
+            step = max(max_samples // max(s, 1), 1)
             for block in (place[part] for part in split_blocks(len(place), step)):
                 yield block, first[block, None] + np.arange(s)
 
@@ -346,7 +346,7 @@ class Density(SurfaceLearner):
 
     def build_request(self, model: Model) -> Request:
         features = np.inf if self.n_features == "exact" else float(self.n_features)
-        area = Area(*map(float, model.constants["area_m"]))
+        area = Area(*model.constants["area_m"].tolist())
         return Request(features, model.constants["bandwidth_m"], area, len(self.grid))
 
     def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
@@ -360,7 +360,7 @@ class Density(SurfaceLearner):
             model=data.model,
             count=data.count.astype(float),
             ptr=data.ptr,
-            at_m=self._flatten(data.x, float(c["y_m"][0])),
+            at_m=self._flatten(data.x, c["y_m"][0]),
             unit=unit,
             x_m=c["x_m"],
             y_m=c["y_m"],
@@ -383,7 +383,7 @@ class Density(SurfaceLearner):
         """Against the exact kernel density of the places: means over models, NaN without places."""
         scores = []
         for estimate, exact in self._pair_maps(model, held_out):
-            rmse = float(np.sqrt(np.mean((estimate - exact) ** 2)))
+            rmse = np.sqrt(((estimate - exact) ** 2).mean())
             scores.append((compute_rank_correlation(estimate, exact), rmse))
         rank, rmse = np.mean(scores or [(nan, nan)], axis=0)
         return {"rank_correlation": float(rank), "kde_rmse": float(rmse)}
@@ -403,16 +403,16 @@ class Density(SurfaceLearner):
         self, model: Model, held_out: HeldOut, model_index: int = 0
     ) -> FloatArray:
         c = model.constants
-        h = float(c["bandwidth_m"][0])
+        h = c["bandwidth_m"][0]
         position_m = held_out.x[held_out.model == model_index]
-        places = self._flatten(position_m, float(c["y_m"][0]))
+        places = self._flatten(position_m, c["y_m"][0])
         return compute_kernel_density(places, h, c["x_m"], c["y_m"])
 
     def _pair_maps(self, model: Model, held_out: HeldOut) -> list[tuple[FloatArray, FloatArray]]:
         """(estimate, exact) at the first bandwidth, (P, Q) each, of every model that has places."""
         estimate = self.to_surfaces(model, model.parameters)[:, 0]
         return [
-            (estimate[m], self.compute_reference_map(model, held_out, int(m)))
+            (estimate[m], self.compute_reference_map(model, held_out, m))
             for m in np.unique(held_out.model)
         ]
 
@@ -425,11 +425,11 @@ def compute_rank_correlation(a: FloatArray, b: FloatArray) -> float:
 
     x = rankdata(a.ravel())
     y = rankdata(b.ravel())
-    x = x - x.mean()
-    y = y - y.mean()
-    size = float(np.sqrt((x @ x) * (y @ y)))
+    x -= x.mean()
+    y -= y.mean()
+    size = np.sqrt((x @ x) * (y @ y))
     if size > 0:
-        return float(x @ y) / size
+        return (x @ y) / size
     return nan
 
 
@@ -444,4 +444,4 @@ def measure_nearest_mean_m(position_m: FloatArray, k: int, rng: Rng) -> float:
     sampled_m = position_m[np.argsort(lot, kind="stable")[: max(n // _SAMPLE, 1)]]
     # the nearest of all is the place itself
     distance, _ = cKDTree(position_m).query(sampled_m, k=[k + 1])
-    return max(float(distance.mean()), 1e-3)
+    return max(distance.mean(), 1e-3)

@@ -3,7 +3,7 @@ alternately.
 """
 
 from dataclasses import replace
-from math import inf, nan
+from math import inf, nan, pi
 from typing import Annotated, Literal
 
 import numpy as np
@@ -28,7 +28,7 @@ from fl.radio_map.obstacles import (
 )
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates, HeldOut, Local, Metrics, Model, Public, Updates
-from netsim.columns import split_blocks
+from netsim.columns import divide_or_zero, split_blocks
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -233,9 +233,9 @@ class RadioMap(GridLearner):
             f"mae_{name}_db": _average(np.abs(error[held_out.group == g]))
             for name, g in groups.items()
         }
-        constant_db = float(held_out.y.std()) if len(held_out) else nan
+        constant_db = held_out.y.std() if len(held_out) else nan
         return {
-            "rmse_db": float(np.sqrt(_average(error**2))),
+            "rmse_db": np.sqrt(_average(error**2)),
             "constant_rmse_db": constant_db,
         } | errors
 
@@ -270,14 +270,14 @@ def _normalise_rows(rows: FloatArray) -> FloatArray:
     are zero.
     """
     largest = np.abs(rows).max(axis=1, initial=0.0)[:, None]
-    scaled = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
+    scaled = divide_or_zero(rows, largest)
     norm = np.linalg.norm(scaled, axis=1, keepdims=True)
     return np.divide(scaled, norm, out=scaled, where=norm > 0)
 
 
 def _average(values: FloatArray | BoolArray) -> float:
     if len(values):
-        return float(values.mean())
+        return values.mean()
     return nan
 
 
@@ -340,14 +340,14 @@ def compute_decay_figures(rows: FloatArray, centre_m: FloatArray, place_m: Float
     mean = _average_rings(square, centre_m, place_m[live])
     is_known = np.isfinite(mean)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rises = np.asarray((mean[:, 1:] > mean[:, :-1]).any(axis=1))
+        rises = np.any(mean[:, 1:] > mean[:, :-1], axis=1)
         is_compared = (is_known[:, 1:] & is_known[:, :-1]).any(axis=1)
         total = np.where(is_known, mean, 0.0).sum(axis=(0, 2))
         profile = total / is_known.sum(axis=(0, 2))
         fall_db = 10 * np.log10(profile / profile[0])
     figures = {"monotone_percent": 100.0 * _average(~rises[is_compared])}
     for start, fall in zip(RINGS_M[1:], fall_db[1:], strict=True):
-        figures[f"fall_{start:g}_m_db"] = float(fall)
+        figures[f"fall_{start:g}_m_db"] = fall
     return figures
 
 
@@ -360,7 +360,7 @@ def _average_rings(square: FloatArray, centre_m: FloatArray, place_m: FloatArray
     distance_m = np.hypot(away[..., 0], away[..., 1])
     ring = np.searchsorted(RINGS_M, distance_m, "right") - 1
     angle = np.arctan2(away[..., 1], away[..., 0])
-    turn = (angle + np.pi) / (2 * np.pi)
+    turn = (angle + pi) / (2 * pi)
     sector = np.minimum((turn * _SECTORS).astype(int), _SECTORS - 1)
     row = np.arange(len(square))[:, None]
     place = np.ravel_multi_index((row, ring, sector), shape).ravel()

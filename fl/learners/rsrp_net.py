@@ -320,9 +320,9 @@ class RsrpNet(LayeredLearner):
             return {"rmse_db": nan, "mape_percent": nan}
         error = self.predict_dbm(model, held_out.model, held_out.x) - held_out.y
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            rmse_db = float(np.sqrt(np.mean(error**2)))
-            relative = np.mean(np.abs(error / held_out.y))
-            return {"rmse_db": rmse_db, "mape_percent": float(100 * relative)}
+            rmse_db = np.sqrt((error**2).mean())
+            relative = np.abs(error / held_out.y).mean()
+            return {"rmse_db": rmse_db, "mape_percent": 100 * relative}
 
     def predict_dbm(self, model: Model, model_of: IntArray, position_m: FloatArray) -> FloatArray:
         """RSRP (N,) at positions (N, 2) by the models model_of (N,)."""
@@ -344,7 +344,7 @@ class RsrpNet(LayeredLearner):
     def predict_strongest_dbm(
         self, model: Model, place_m: FloatArray, models: IntArray
     ) -> FloatArray:
-        largest = np.full(len(place_m), np.nan)
+        largest = np.full(len(place_m), nan)
         for m in np.unique(models).tolist():
             with np.errstate(over="ignore", invalid="ignore"):  # a model that has diverged
                 rsrp_dbm = self.predict_dbm(model, np.full(len(place_m), m), place_m)
@@ -411,7 +411,7 @@ class RsrpNet(LayeredLearner):
         the source, so the bound depends on the scale of the labels. NaN unless FedSGD on whole
         gradients in double precision.
         """
-        bound_m = np.full(len(data.ue), np.nan)
+        bound_m = np.full(len(data.ue), nan)
         if not (self._takes_one_step and self.optimiser.linear and self.precision == 64):
             return bound_m
         if self.dropout or self.weight_decay or self.frozen_layers:

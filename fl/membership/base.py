@@ -4,6 +4,7 @@ member.
 
 from abc import abstractmethod
 from collections.abc import Callable
+from math import inf, nan
 from typing import Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from pydantic import Field
 from fl.attacks.base import View
 from fl.learners import Learner
 from fl.types import Model
-from netsim.columns import frozen
+from netsim.columns import frozen, no_floats
 from netsim.errors import BadInput
 from netsim.part import Named
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -192,7 +193,7 @@ class GradientRegression(Inference):
         return False
 
     def start(self) -> Evidence:
-        return Evidence(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0))
+        return Evidence(np.zeros((0, 0)), np.zeros((0, 0)), no_floats())
 
     def score(self, query: AskedRecords) -> FloatArray:
         raise NotImplementedError("scores records together: see `regress`")
@@ -212,11 +213,11 @@ class GradientRegression(Inference):
         sources = view.source[target]
         key = np.column_stack([view.ue[target], view.model[target], y, x])
         total = state.select_records(key)
-        heard = np.zeros(len(x), dtype=bool)
+        heard = np.zeros(len(x), bool)
         for source in np.unique(sources).tolist():
             rows = np.flatnonzero(sources == source)
             u = view.update[source]
-            if not np.isfinite(u).all() or not 0 < np.mean(u**2) < np.inf:
+            if not np.isfinite(u).all() or not 0 < (u**2).mean() < inf:
                 continue
             if len(rows) * len(u) > _MOST_NUMBERS:
                 raise BadInput(
@@ -230,7 +231,7 @@ class GradientRegression(Inference):
                 total.precision[np.ix_(rows, rows)] += precision
                 total.pull[rows] += pull
                 heard[rows] = True
-        return np.where(heard, self._solve_mean(total.precision, total.pull), np.nan), total
+        return np.where(heard, self._solve_mean(total.precision, total.pull), nan), total
 
     def _explain_update(
         self, view: View, source: int, x: FloatArray, y: FloatArray
@@ -238,11 +239,11 @@ class GradientRegression(Inference):
         """W P (n, n) and -W G u / s^2 (n,) of an update, records x (n, p), y (n,); None of a
         network that diverged.
         """
-        model = int(view.source_model[source])
+        model = view.source_model[source]
         u = view.update[source]
-        size = float(np.mean(u**2))
+        size = (u**2).mean()
         step = np.zeros_like(u)
-        min_noise = np.inf
+        min_noise = inf
         best = None
         for _ in range(2):  # from the start, then from the middle of what that explains
             middle = Model(view.model_before.parameters.copy(), view.model_before.constants)
@@ -255,7 +256,7 @@ class GradientRegression(Inference):
             noise = size
             for _ in range(2):  # what is left depends on how much noise is taken for granted
                 step = -self._solve_mean(gram / noise, pull / noise) @ g
-                noise = max(float(np.mean((u - step) ** 2)), _LEAST_NOISE * size)
+                noise = max(((u - step) ** 2).mean(), _LEAST_NOISE * size)
             if noise < min_noise / 2:
                 min_noise = noise
                 spread = self.coefficient_std**2 * gram / noise

@@ -19,7 +19,7 @@ from fl.membership.roc import (
     compute_tpr_percent_with_interval,
 )
 from fl.types import HeldOut, Local, Model, State
-from netsim.columns import Columns, frozen, number_row, split_row_id
+from netsim.columns import Columns, frozen, no_floats, number_row, split_row_id
 from netsim.part import Part
 from netsim.record import Row
 from netsim.rng import Rng
@@ -164,7 +164,7 @@ def infer_membership(
             memory = (states or {}).get(label, attack.start())
             score, after_states[label] = attack.regress(view, target, x, y, memory)
         else:
-            score = attack.score(query) if len(x) else np.zeros(0)
+            score = attack.score(query) if len(x) else no_floats()
             if untrained is not None and attack.has_score_before:
                 first = attack.score(replace(query, before=untrained, after=untrained))
         rows.append({"attack": label, "sees": view.vantage, **_evaluate(records, score, first)})
@@ -231,7 +231,7 @@ def _draw_records(
     y = local.y
     if y is None:
         y = np.zeros(len(local.x))
-    paired = local.y is not None and bool((held_out.ue < 0).any())
+    paired = local.y is not None and (held_out.ue < 0).any()
     if paired:
         pair, outsiders = _pair_records(y[member], held_out.y, rng)
         outside[outsiders] = inside[member[pair]]

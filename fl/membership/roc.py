@@ -8,6 +8,7 @@ variances are sums over groups.
 """
 
 import math
+from math import nan
 
 import numpy as np
 from scipy.special import stdtrit
@@ -17,7 +18,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 _Z = 1.959963984540054  # of a 95 % interval
 _TAIL = 0.975
-NO_INTERVAL = (math.nan, math.nan, math.nan)
+NO_INTERVAL = (nan, nan, nan)
 
 
 def compute_auc_with_interval(
@@ -41,7 +42,7 @@ def compute_auc_with_interval(
     placed = _compute_placements(score, member)
     low = 0.0
     if before is not None:
-        placed = placed - _compute_placements(before, member)
+        placed -= _compute_placements(before, member)
         low = -1.0
     n = len(score)
     if group is None:
@@ -57,9 +58,9 @@ def compute_auc_with_interval(
             off[side] = away / side.sum() * math.sqrt(n_groups / (n_groups - 1))
         else:
             variance += ((1.0 - low) / 2) ** 2  # the largest
-    variance += float(np.sum(_sum_groups(off, group) ** 2))
-    area = float(placed[member].mean())
-    half = float(stdtrit(max(fewest - 1, 1), _TAIL)) * math.sqrt(variance)
+    variance += (_sum_groups(off, group) ** 2).sum()
+    area = placed[member].mean()
+    half = stdtrit(max(fewest - 1, 1), _TAIL) * math.sqrt(variance)
     return area, max(area - half, low), min(area + half, 1.0)
 
 
@@ -76,12 +77,12 @@ def compute_tpr_percent_with_interval(
         return NO_INTERVAL
     outside = np.sort(score[~member])
     threshold = outside[len(outside) - 1 - math.floor(fpr * len(outside))]
-    worth = float(member.sum())
+    worth = member.sum()
     is_above = (score[member] > threshold).astype(float)
-    share = float(is_above.mean())
+    share = is_above.mean()
     if group is not None:
         sums = _sum_groups(is_above - share, group[member])
-        variance = float(np.sum(sums**2)) / worth**2
+        variance = (sums**2).sum() / worth**2
         worth = min(max(share * (1 - share) / variance, 1.0), worth) if variance > 0 else len(sums)
     wide = _Z**2 / worth
     roots = np.roots((1 + wide, -2 * share - wide, share**2))

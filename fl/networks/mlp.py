@@ -137,7 +137,7 @@ class Mlp:
         self, parameters: FloatArray, model_of: IntArray, z: FloatArray
     ) -> float:
         """Mean over samples of |dF/dw|^2."""
-        total = float(self._compute_squared_norms(parameters, model_of, z, None).sum())
+        total = self._compute_squared_norms(parameters, model_of, z, None).sum()
         return total / max(len(z), 1)
 
     def compute_sample_gradient_norms(

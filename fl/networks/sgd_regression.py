@@ -117,7 +117,7 @@ def _train(
     size = settings.compute_batch_sizes(count)
     y = np.asarray(data.y)
     steps = -(-count // size)
-    shape = _Shape.from_settings(net, settings, int(size[0]))
+    shape = _Shape.from_settings(net, settings, size[0])
     for epoch in range(settings.local_epochs):
         order = np.arange(len(data.x))
         if settings.batch_size != "all":
@@ -133,7 +133,7 @@ def _train(
             masks = np.empty((k, 0, 0), dtype=settings.dtype)
             if settings.dropout:
                 masks = _draw_masks(
-                    net, settings, f"dropout{epoch}.{taken[0]}", owner[:k], int(size[0]), rng
+                    net, settings, f"dropout{epoch}.{taken[0]}", owner[:k], size[0], rng
                 )
             _write_gradients(w[:k], g[:k], data.x, y, masks, batches, shape, loss)
             if settings.proximal:

@@ -195,7 +195,7 @@ class PowerLoss:
         """T_th (n,) of power vectors (n, K): rounds after the last one in which the channel's noise
         is too little.
         """
-        switch = np.empty(len(power_w), dtype=int)
+        switch = np.empty(len(power_w), int)
         for rows in self._split_blocks(len(power_w)):
             short = self._find_short_rounds(1.0 / np.sqrt(power_w[rows]))
             last = short.shape[1] - np.argmax(short[:, ::-1], axis=1)
@@ -226,7 +226,7 @@ class PowerLoss:
         if not len(reachable):
             raise ValueError("noise_factor: no noise is asked for; there is nothing to switch")
         nearest = reachable[np.argmin(np.abs(reachable - switch))]
-        return float(need[nearest] ** 2 * (1 + _MARGIN))
+        return need[nearest] ** 2 * (1 + _MARGIN)
 
     def _find_short_rounds(self, root: FloatArray) -> BoolArray:
         """Rounds (n, T) in which the channel's noise is too little; root (n, K) is 1 /
@@ -234,8 +234,8 @@ class PowerLoss:
         """
         t = self.trajectory
         if self.criterion == "aggregate":
-            return np.asarray(root @ t.channel_std.T < t.std.sum(axis=1))
-        return np.asarray((root[:, None, :] * t.channel_std < t.std).any(axis=2))
+            return root @ t.channel_std.T < t.std.sum(axis=1)
+        return np.any(root[:, None, :] * t.channel_std < t.std, axis=2)
 
     def __call__(self, power_w: FloatArray) -> FloatArray:
         """L (n,) of power vectors (n, K)."""

@@ -9,12 +9,13 @@ For a fixed T_th = j what is left is smooth in log power::
 """
 
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 from pydantic import Field
 
 from fl.power.bound import PowerLoss
-from netsim.columns import frozen
+from netsim.columns import frozen, no_floats
 from netsim.part import Part
 from netsim.record import Row
 from netsim.rng import Rng
@@ -213,15 +214,15 @@ def _find_edge(objective: PowerLoss, j: int) -> _Halfspace | None:
     k = std.shape[1]
     if objective.criterion == "per-device":
         with np.errstate(divide="ignore", invalid="ignore"):
-            ceiling = np.where(std > 0, (noise / std) ** 2, np.inf).min(axis=0)
+            ceiling = np.where(std > 0, (noise / std) ** 2, inf).min(axis=0)
         if (ceiling > 0).all():
-            return _Halfspace(ceiling * (1.0 - _MARGIN), np.zeros((0, k)), np.zeros(0))
+            return _Halfspace(ceiling * (1.0 - _MARGIN), np.zeros((0, k)), no_floats())
         return None
     channel, channel_of_round = np.unique(noise, axis=0, return_inverse=True)
     demand = np.zeros(len(channel))
     # rounds of the same channel ask for the strictest of them
     np.maximum.at(demand, channel_of_round.ravel(), std.sum(axis=1))
-    return _Halfspace(np.full(k, np.inf), channel, demand * (1.0 + _MARGIN))
+    return _Halfspace(np.full(k, inf), channel, demand * (1.0 + _MARGIN))
 
 
 def _shrink_to_edge(power_w: FloatArray, edge: _Halfspace, limits: Limits) -> FloatArray:
@@ -230,7 +231,7 @@ def _shrink_to_edge(power_w: FloatArray, edge: _Halfspace, limits: Limits) -> Fl
         return np.clip(np.minimum(power_w, edge.ceiling_w), limits.each_min_w, limits.each_max_w)
     meets = edge.noise @ power_w**-0.5
     with np.errstate(divide="ignore", invalid="ignore"):
-        scale = np.where(edge.demand > 0, (meets / edge.demand) ** 2, np.inf).min()
+        scale = np.where(edge.demand > 0, (meets / edge.demand) ** 2, inf).min()
     return np.clip(power_w * min(scale, 1.0), limits.each_min_w, limits.each_max_w)
 
 
@@ -243,7 +244,7 @@ def _solve_plateau(
     from scipy.optimize import minimize
 
     cost = objective.cost_w / max(objective.cost_w.sum(), 1e-300)
-    ceiling_w = np.full(len(cost), np.inf)
+    ceiling_w = np.full(len(cost), inf)
     if edge is not None:
         ceiling_w = edge.ceiling_w
     top_w = np.clip(ceiling_w, limits.each_min_w, limits.each_max_w)
@@ -286,6 +287,6 @@ def _solve_plateau(
             options={"maxiter": 200},
         )
         tried.append(np.exp(done.x))
-        evaluations += int(done.nfev)
+        evaluations += done.nfev
     kept = limits.project(np.array(tried))
     return kept[np.argmin(objective(kept))], evaluations

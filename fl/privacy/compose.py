@@ -78,13 +78,13 @@ class RoundKinds(Columns):
     @property
     def sampled(self) -> bool:
         """Whether any round is played by a random part of the users."""
-        return bool(np.any(self.q < 1))
+        return bool((self.q < 1).any())
 
     @property
     def mu2(self) -> float:
         """Sum of count / z^2: what the exact figure of rounds without sampling depends on."""
         with np.errstate(divide="ignore", over="ignore"):
-            return float(np.sum(self.count / self.z**2))
+            return float((self.count / self.z**2).sum())
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def compose_with_skellam(gaussian: RoundKinds, whole: FloatArray, delta: float) 
     naive = Figure("naive", total, "each round's Renyi epsilon at delta / rounds, added up")
     beyond = np.minimum((2 * l2**2 + 6 * l1) / (4 * std**4), 3 * l1 / (2 * std**2))
     rho = l2**2 / (2 * std**2) + beyond
-    epsilon = compute_zcdp_epsilon(float(rho.sum()) + gaussian.mu2 / 2, delta)
+    epsilon = compute_zcdp_epsilon(rho.sum() + gaussian.mu2 / 2, delta)
     zcdp = Figure("zCDP", epsilon, "rho above all Renyi costs per order")
     return Composition(naive, zcdp, renyi, renyi)
 
@@ -161,7 +161,7 @@ def _choose_best(draws: RoundKinds, delta: float, renyi: Figure, note: str) -> F
     if not draws.sampled:
         words = "one Gaussian with mu^2 = sum 1 / z^2, all users in every round" + note
         return Figure("exact", compute_gaussian_epsilon(delta, math.sqrt(draws.mu2)), words)
-    kinds = int(np.sum(draws.q < 1)) + bool(np.any(draws.q == 1))
+    kinds = (draws.q < 1).sum() + (draws.q == 1).any()
     if kinds > MOST_KINDS:
         reason = f"{kinds} kinds of rounds are more than the {MOST_KINDS} that PLD takes"
     elif draws.count[draws.q < 1].sum() > MOST_ROUNDS:
@@ -218,7 +218,7 @@ def compute_rdp_epsilon(draws: RoundKinds, delta: float) -> float:
     sampled = draws.select(draws.q < 1)
     kinds = np.stack([sampled.z, sampled.q, sampled.count], axis=1)
     for z, q, count in kinds.tolist():
-        cost = cost + count * rdp.compute_renyi_cost(z, q)
+        cost += count * rdp.compute_renyi_cost(z, q)
     return float(rdp.compute_renyi_epsilon(cost, delta))
 
 
@@ -231,7 +231,7 @@ def compute_pld_epsilon(draws: RoundKinds, delta: float, at_most: float) -> floa
     coarser in what hardly costs anything. It takes up to half a second. at_most is a bound that is
     known already (RDP), which sets the grid. Rounds with q = 1 are one Gaussian together.
     """
-    s = 1 / float(np.min(draws.z))
+    s = 1 / float(draws.z.min())
     sampled = draws.q < 1
     # fine against the epsilon, yet few cells over the losses of one round
     losses = s * s / 2 + 8 * s

@@ -50,7 +50,7 @@ def compute_gaussian_epsilon(delta: float, mu: float) -> float:
         return math.inf
     low = max(-mu / 2, -40.0)  # eps = 0, or where delta(eps) rounds to 1
     high = math.sqrt(2 * math.log(1 / delta))  # the zCDP bound
-    t = float(brentq(lambda t: _compute_delta_at(t, mu) - delta, low, high, xtol=1e-13))
+    t = brentq(lambda t: _compute_delta_at(t, mu) - delta, low, high, xtol=1e-13)
     return mu * (mu / 2 + t)
 
 
@@ -73,7 +73,7 @@ def compute_gaussian_multiplier(epsilon: float, delta: float) -> float:
         return root - t
 
     high = math.sqrt(2 * math.log(1 / delta))  # the zCDP bound
-    t = float(brentq(lambda t: _compute_delta_at(t, find_mu(t)) - delta, -40.0, high, xtol=1e-15))
+    t = brentq(lambda t: _compute_delta_at(t, find_mu(t)) - delta, -40.0, high, xtol=1e-15)
     return 1 / find_mu(t)
 
 
@@ -127,7 +127,7 @@ class GaussianFilter:
     @cached_property
     def total(self) -> float:
         """mu^2 of the whole budget."""
-        return float(compute_gaussian_multiplier(self.epsilon, self.delta) ** -2)
+        return compute_gaussian_multiplier(self.epsilon, self.delta) ** -2
 
     def compute_remainder(self, spent: float) -> float:
         """The largest 1/z^2 that a round after spent = sum 1/z_t^2 may have."""

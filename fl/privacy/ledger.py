@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from math import inf, nan
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -182,7 +183,7 @@ def _add_amplified(
         for spend in spends:
             if not spend.whole:
                 continue
-            if np.any(spend.ue >= 0):
+            if (spend.ue >= 0).any():
                 raise ValueError(
                     f"{spend.mechanism}: noise on whole numbers is paid by all UEs together"
                 )
@@ -193,13 +194,13 @@ def _add_amplified(
         if not gaussian:
             continue
         rates = {spend.sampling_rate for spend in gaussian}
-        if len(rates) > 1 or any(np.any(spend.ue >= 0) for spend in gaussian):
+        if len(rates) > 1 or any((spend.ue >= 0).any() for spend in gaussian):
             raise ValueError(
                 f"{gaussian[0].mechanism}: only noise that hides all UEs, at one rate per "
                 f"round, can count on sampling"
             )
         mu2 = sum(spend.compute_cost(with_channel=False).sum() for spend in gaussian)
-        z = 1 / math.sqrt(mu2) if mu2 > 0 else math.inf
+        z = 1 / math.sqrt(mu2) if mu2 > 0 else inf
         grown[key] = grown.get(key, 0.0) + rdp.compute_renyi_cost(z, rates.pop())
     return grown
 
@@ -234,7 +235,7 @@ def tabulate_account(
     table = pd.DataFrame({name: np.asarray(column) for name, column in spends.items()})
     table = table[table["unit"] != LOCATION]
     if "l1_sensitivity" not in table:
-        table = table.assign(l1_sensitivity=math.nan)
+        table = table.assign(l1_sensitivity=nan)
     accounts = list(table.groupby(["mechanism", "unit", "relation", "delta"], sort=False))
     for (unit, relation), draws in table.groupby(["unit", "relation"], sort=False):
         if len(draws[["mechanism", "delta"]].drop_duplicates()) > 1:
@@ -269,7 +270,7 @@ def _tabulate_ues(
     for payer in sorted(rows_of_ue.keys() - {ALL_UES}) or [ALL_UES]:
         draws_of_ue = figures[np.union1d(rows_of_ue[payer], shared)]
         composition = _compose_draws(draws_of_ue, account, compositions, channel=False)
-        with_channel = math.nan
+        with_channel = nan
         if counts_channel:
             combined = _compose_draws(draws_of_ue, account, compositions, channel=True)
             with_channel = combined.best.epsilon
@@ -278,7 +279,7 @@ def _tabulate_ues(
             "ue": payer,
             "unit": account.unit,
             "relation": account.relation,
-            "delta": float(account.delta),
+            "delta": account.delta,
             "draws": len(draws_of_ue),
             "naive": composition.naive.epsilon,
             "zcdp": composition.zcdp.epsilon,

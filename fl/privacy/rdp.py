@@ -100,8 +100,8 @@ def compute_renyi_epsilon(cost: FloatArray, delta: float) -> FloatArray:
     check_delta(delta)
     log_delta_alpha = math.log(delta) + np.log(ORDERS)
     offset = np.log1p(-1 / ORDERS) - log_delta_alpha / (ORDERS - 1)
-    is_free = np.any(delta**2 + np.expm1(-cost) > 0, axis=-1)
-    smallest = np.min(cost + offset, axis=-1)
+    is_free = (delta**2 + np.expm1(-cost) > 0).any(axis=-1)
+    smallest = (cost + offset).min(axis=-1)
     return np.where(is_free, 0.0, np.maximum(smallest, 0.0))
 
 

@@ -74,8 +74,8 @@ def build_patterns(
         place = link // links
         largest = np.zeros(n)
         np.maximum.at(largest, place, np.abs(value))
-        value = value / largest[place]
-        value = value / np.sqrt(np.bincount(place, weights=value**2, minlength=n))[place]
+        value /= largest[place]
+        value /= np.sqrt(np.bincount(place, weights=value**2, minlength=n))[place]
     return LinkPatterns(n, links, cell, link, value)
 
 

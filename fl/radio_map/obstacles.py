@@ -54,7 +54,7 @@ _STEEPEST = 700.0  # beyond it exp leaves the numbers, and S is 0 anyway
 def build_height_grid(area: Area, cell_m: float) -> PlaceGrid:
     """The grid of cells of that side; raises BadInput unless they fill the area."""
     across = area.side_m / cell_m
-    nx, ny = (max(round(float(a)), 1) for a in across)
+    nx, ny = (max(round(a), 1) for a in across)
     if np.abs(across - [nx, ny]).max() > _SHARE * max(nx, ny):
         raise BadInput(
             f"learning.learner.cell_m: {cell_m:g} m does not divide the area of "

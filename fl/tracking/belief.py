@@ -318,8 +318,8 @@ class Memory:
         estimate_m = np.hypot(*(next_m - self.point_m[previous]).T)
         term_m = answer_m - estimate_m
         term_m = term_m[np.isfinite(term_m)]
-        total_m = self.total_m + float(term_m.sum())
-        square_m2 = self.square_m2 + float((term_m**2).sum())
+        total_m = self.total_m + term_m.sum()
+        square_m2 = self.square_m2 + (term_m**2).sum()
         return Memory(self.count + len(term_m), total_m, square_m2, round_, ue, place_m, point_m)
 
     @property
@@ -329,4 +329,4 @@ class Memory:
             return False
         mean_m = self.total_m / self.count
         variance_m2 = max(self.square_m2 / self.count - mean_m**2, 0.0)
-        return mean_m > float(np.sqrt(variance_m2 / self.count))
+        return mean_m > np.sqrt(variance_m2 / self.count)

@@ -52,7 +52,7 @@ import numpy as np
 from fl.tracking.error_model import Emission, ErrorModel
 from fl.tracking.history import History
 from fl.tracking.place_grid import PlaceGrid
-from netsim.columns import Columns, frozen, split_blocks
+from netsim.columns import Columns, divide_or_zero, frozen, split_blocks
 from netsim.rng import ndtr
 from netsim.units import Float32Array, FloatArray, IntArray
 
@@ -162,9 +162,7 @@ def _mix_components(
         if target is not None:
             share[:, k] = compute_inner_products(room, target)
     total = share.sum(axis=1, keepdims=True)
-    uses = np.zeros_like(share)
-    np.divide(share, total, out=uses, where=total > 0)
-    return np.maximum(mixed, 0, out=mixed), uses
+    return np.maximum(mixed, 0, out=mixed), divide_or_zero(share, total)
 
 
 def _build_axis_matrices(grid: PlaceGrid, sigma_m: float) -> list[FloatArray]:
@@ -270,7 +268,7 @@ class Habits(Columns):
     ) -> Habits:
         """Before anything is learnt, of borrowed weights (K + 2,)."""
         n_parts = PARTS if has_places else 0
-        beliefs = np.zeros((n_ue, n_parts, grid.ny, grid.nx), dtype=np.float32)
+        beliefs = np.zeros((n_ue, n_parts, grid.ny, grid.nx), np.float32)
         count = np.zeros((n_ue, len(borrowed)))
         return cls(count, np.tile(borrowed, (n_ue, 1)), beliefs)
 
@@ -278,7 +276,7 @@ class Habits(Columns):
     def empty(cls) -> Habits:
         """Of no UE."""
         nothing = np.zeros((0, 0))
-        return cls(nothing, nothing, np.zeros((0, 0, 0, 0), dtype=np.float32))
+        return cls(nothing, nothing, np.zeros((0, 0, 0, 0), np.float32))
 
     @property
     def has_places(self) -> bool:
@@ -492,7 +490,7 @@ class Chain:
                 new.add_belief(classes[-1], np.where(is_followed, p[t], np.float32(0.0)))
             if t == 0:
                 break
-            v = v * looks.compute_likelihood_ratio(t)
+            v *= looks.compute_likelihood_ratio(t)
             before = p[t - 1] if new is not None and len(classes) == 1 else None
             was_followed = (looks.first < t)[:, None]
             for hour_class in reversed(classes):
@@ -505,7 +503,7 @@ class Chain:
     def _pass_forward(self, looks: LooksAtGroup) -> Maps:
         """a_t (S, n_ue, ny, nx); no UE is followed before the first look at it."""
         shape = (len(looks.classes), len(looks.first), self.grid.ny, self.grid.nx)
-        p = np.empty(shape, dtype=np.float32)
+        p = np.empty(shape, np.float32)
         belief = np.repeat(self.prior, len(looks.first), axis=0)
         for t, classes in enumerate(looks.classes):
             for hour_class in classes:

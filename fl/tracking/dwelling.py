@@ -53,15 +53,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import nan, pi
 
 import numpy as np
+from numpy.linalg import norm
 
 from fl.tracking.chain import blur_maps
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
 from fl.types import RoundContext
 from netsim.clock import DAY_S, WEEK_S
-from netsim.columns import Columns, frozen, no_places, pick_even_indices, split_blocks
+from netsim.columns import Columns, frozen, no_floats, no_places, pick_even_indices, split_blocks
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 _HOUR_S = 3600.0
@@ -174,7 +176,7 @@ class Residences(Columns):
         """Before the first round."""
         n = len(sender)
         count = np.zeros(n, int)
-        home, work, rest = np.zeros((3, n, places), dtype=np.float32)
+        home, work, rest = np.zeros((3, n, places), np.float32)
         return cls(
             sender,
             home,
@@ -340,7 +342,7 @@ def compute_work_posterior(
     with np.errstate(divide="ignore"):
         log_p = log_p + np.log(apart)
     log_work = np.where(far[:, None], log_p, np.float32(0.0))
-    log_mean = compute_log_mean(log_work, np.ones((1, 1), dtype=np.float32))
+    log_mean = compute_log_mean(log_work, np.ones((1, 1), np.float32))
     odds = np.log(employed) + log_mean - np.log1p(-employed) - log_none
     works = np.exp(-np.logaddexp(0.0, -odds))
     probability = np.where(far, works, 0.0)
@@ -378,7 +380,7 @@ class EstimatesOfUe:
         square = ((self.z_m[:, None] - place_m) ** 2).sum(axis=2)
         variance = self.spread_m[:, None] ** 2
         kernel = np.exp(-square / (2 * variance))
-        return kernel / (2 * np.pi * variance)
+        return kernel / (2 * pi * variance)
 
     def fit_places(
         self, place_m: FloatArray, share: FloatArray, n_known: int | None = None
@@ -408,7 +410,7 @@ class EstimatesOfUe:
         joint = prior * self.compute_density(place_m)
         elsewhere = (1.0 - prior.sum(axis=1)) / self.area_m2
         whole = joint.sum(axis=1) + elsewhere
-        log_likelihood = float(np.log(whole).sum())
+        log_likelihood = np.log(whole).sum()
         return FittedPlaces(place_m, joint / whole[:, None], log_likelihood)
 
     def _average_estimates(self, fitted: FittedPlaces, n_known: int) -> FloatArray:
@@ -427,7 +429,7 @@ class EstimatesOfUe:
 
     def compute_costs(self, fitted: FittedPlaces, shares: bool = True) -> FloatArray:
         """Log-likelihood that each place (k,) costs, with its share where that is not known."""
-        cells = self.area_m2 / (2 * np.pi * self._compute_variance_m2(fitted))
+        cells = self.area_m2 / (2 * pi * self._compute_variance_m2(fitted))
         position = np.maximum(np.log(cells), 0.0)
         return position + shares * np.log(max(len(self.z_m), 1))
 
@@ -456,7 +458,7 @@ class FittedPlaces:
 
     def find_distinct(self, hit_radius_m: float) -> BoolArray:
         """Which places (k,) are further than hit_radius_m from all places before them."""
-        away_m = np.linalg.norm(self.place_m[:, None] - self.place_m, axis=2)
+        away_m = norm(self.place_m[:, None] - self.place_m, axis=2)
         return ~np.tril(away_m <= hit_radius_m, -1).any(axis=1)
 
 
@@ -477,7 +479,7 @@ def find_visited_places(
         return estimates.fit_places(place_m, share, n_known)
 
     places = fit(known_m)
-    odds = np.zeros(0)
+    odds = no_floats()
     while len(odds) < _TRIES * max_places:
         is_distinct = places.find_distinct(estimates.hit_radius_m)[n_known:]
         if is_distinct.sum() >= max_places:
@@ -526,9 +528,9 @@ def find_home_and_work(estimates: EstimatesOfUe, share: FloatArray) -> FloatArra
     best = np.argmax(p[2:])
     at_home = p[1] * estimates.compute_hit_probability(home)[0]
     if p[1] > p[2:].max():
-        return np.array([[*home.place_m[0], at_home], [np.nan] * 3])
+        return np.array([[*home.place_m[0], at_home], [nan] * 3])
     place_m = ways[best].place_m
     probability = p[2 + best] * estimates.compute_hit_probability(ways[best])
-    away_m = np.linalg.norm(home.place_m[0] - place_m[0])
+    away_m = norm(home.place_m[0] - place_m[0])
     probability[0] += at_home * (away_m <= estimates.hit_radius_m)
     return np.column_stack([place_m, probability])

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fl.tracking.place_grid import PlaceGrid
-from netsim.columns import Columns, frozen
+from netsim.columns import Columns, divide_or_zero, frozen
 from netsim.rng import ndtr
 from netsim.units import BoolArray, Float32Array, FloatArray
 
@@ -98,7 +98,7 @@ class ErrorModel(Columns):
     @property
     def has_unit_gain(self) -> bool:
         """Whether estimates are places as they stand: they move by about a metre per metre."""
-        return abs(float((self.share * self.gain).sum()) - 1.0) < _SAME_GAIN
+        return abs((self.share * self.gain).sum() - 1.0) < _SAME_GAIN
 
     def remove_persistent_error(self) -> ErrorModel:
         """Return the model without its persistent part: sigma^2 becomes less, by 99 % at most."""
@@ -118,7 +118,7 @@ class ErrorModel(Columns):
         is_named = np.isfinite(place_m).all(axis=-1)
         share = np.where(is_named, self.share[..., :ranks], 0.0)
         total = share.sum(axis=-1, keepdims=True)
-        share = np.divide(share, total, out=np.zeros_like(share), where=total > 0)
+        share = divide_or_zero(share, total)
         return Truths(place_m, self.sigma_m[..., :ranks] / gain, share, gain)
 
     def rank_truths_m(self, z_m: FloatArray) -> FloatArray:

@@ -27,8 +27,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.linalg import norm
 
-from netsim.columns import Columns, frozen
+from netsim.columns import Columns, frozen, no_floats
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -115,7 +116,7 @@ class Prints:
         guess = np.array([_PRIOR / 2, _PRIOR])
         within = np.repeat(guess[:, None], numbers, axis=1)
         powers = np.zeros(3)
-        return cls(np.zeros((3, numbers)), within, np.zeros(0), guess, powers, powers)
+        return cls(np.zeros((3, numbers)), within, no_floats(), guess, powers, powers)
 
     def count_updates(self, clues: Clues) -> Prints:
         """After updates (k,), whatever their tracks."""
@@ -219,7 +220,7 @@ def _compute_moments(
 
 def _compute_cosines(tracks: KeptTracks, clues: Clues) -> FloatArray:
     """Cosines (m, k) of tracks and updates; NaN where one of them has no direction."""
-    length = np.linalg.norm(tracks.unit, axis=1)[:, None]
+    length = norm(tracks.unit, axis=1)[:, None]
     mean = np.full_like(tracks.unit, np.nan)
     np.divide(tracks.unit, length, out=mean, where=length > 0)
     return mean @ clues.unit.T
@@ -247,8 +248,8 @@ def project_directions(
         sums = np.add.reduceat(signed, first, axis=1)
         np.add.at(total, (sender[rows][:, None], buckets), sums)
     if good.any():
-        total = total - total[np.unique(sender[good])].mean(axis=0)
-    length = np.linalg.norm(total, axis=1)[:, None]
+        total -= total[np.unique(sender[good])].mean(axis=0)
+    length = norm(total, axis=1)[:, None]
     is_sender = np.isin(np.arange(n), sender[good])[:, None]
     unit = np.full_like(total, np.nan)
     return np.divide(total, length, out=unit, where=is_sender & (length > 0))

@@ -94,19 +94,17 @@ class History:
         tell most.
         """
         models = ErrorModel.stack_models(self.looks.errors)
-        return float(
-            np.sqrt(np.average(np.square(models.bias_m), weights=models.mean_precision_per_m2))
-        )
+        return np.sqrt(np.average(np.square(models.bias_m), weights=models.mean_precision_per_m2))
 
     def count_steps(self, look: int, round_s: float) -> int:
         """Rounds that have passed since the look before: 0 for two looks at one instant."""
         if look == 0:
             return 0
         time_s = self.looks.time_s
-        since_s = float(time_s[look] - time_s[look - 1])
+        since_s = time_s[look] - time_s[look - 1]
         if not np.isfinite(round_s):
             return int(since_s > 0)
-        return int(min(round(since_s / round_s), MAX_STEPS))
+        return min(round(since_s / round_s), MAX_STEPS)
 
     def classify_steps(self, look: int, round_s: float) -> list[int]:
         """Class of hours of each of the rounds that a look comes after, in order."""
@@ -229,7 +227,7 @@ class Lifetimes(Columns):
         least_s = _WITHOUT_ROUNDS_S
         if np.isfinite(facts.round_s):
             least_s = MIN_SILENT_ROUNDS * facts.round_s
-        most_s = float(heard.silent_s.max(initial=least_s))
+        most_s = heard.silent_s.max(initial=least_s)
         is_silent = time_s - heard.last_s > most_s + compute_rounding_s(most_s, time_s)
         over = heard.is_alive & is_silent
         return replace(heard, gone=np.where(over, facts.round, heard.gone))
@@ -245,7 +243,7 @@ class Lifetimes(Columns):
         groups = []
         start = 0
         while start < len(self.name):
-            end = int(np.searchsorted(self.first, self.gone[start], "left"))
+            end = np.searchsorted(self.first, self.gone[start], "left")
             groups.append(np.arange(start, end))
             start = end
         return groups

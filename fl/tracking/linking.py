@@ -28,6 +28,7 @@ largest, each person to one sender at most.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf, nan, pi
 from typing import Self
 
 import numpy as np
@@ -37,7 +38,7 @@ from fl.tracking.fingerprint import Clues, KeptTracks, Prints
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import RoundContext
 from netsim.clock import compute_rounding_s
-from netsim.columns import Columns, frozen, no_ints, split_blocks
+from netsim.columns import Columns, frozen, no_floats, no_ints, split_blocks
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 # of motion in one round, per axis; the first stays
@@ -91,7 +92,7 @@ class NameLinks(_RoundStatements):
     def empty(cls) -> NameLinks:
         """Before the first round."""
         no = no_ints()
-        return cls(0, no, no, np.zeros(0, bool), np.zeros(0))
+        return cls(0, no, no, np.zeros(0, bool), no_floats())
 
     def add_part(self, part: NameLinks) -> NameLinks:
         """With those of another part of the round; of a round before nothing is left."""
@@ -115,7 +116,7 @@ class Identities(_RoundStatements):
     @classmethod
     def unknown(cls, round_: int, name: IntArray) -> Identities:
         """No statement about names (k,)."""
-        nothing = np.full(len(name), np.nan)
+        nothing = np.full(len(name), nan)
         return cls(round_, name, np.full(len(name), UNKNOWN), nothing, nothing)
 
 
@@ -138,7 +139,7 @@ def _compute_components(predicted: Predicted, truths: Truths) -> tuple[FloatArra
     var = predicted.var_m2[..., None, :] + truths.sigma_m[..., None] ** 2
     square = np.nan_to_num((away**2).sum(axis=-1))[..., None]
     kernel = np.exp(-square / (2 * var))
-    density = kernel / (2 * np.pi * var)
+    density = kernel / (2 * pi * var)
     share = truths.share / truths.gain**2
     return away, share[..., None] * predicted.weight * density
 
@@ -221,7 +222,7 @@ def compute_link_probabilities(cost: FloatArray, birth: float) -> FloatArray:
     """The probability (m, k) with which each name goes on as each track, other names left out of
     account.
     """
-    best = np.minimum(cost.min(axis=0, initial=np.inf), birth)
+    best = np.minimum(cost.min(axis=0, initial=inf), birth)
     weight = np.exp(best - cost)
     return weight / (weight.sum(axis=0) + np.exp(best - birth))
 
@@ -256,7 +257,7 @@ def identify_senders(odds: FloatArray, order: IntArray) -> tuple[IntArray, Float
 
 def _apply_softmax(log_p: FloatArray) -> FloatArray:
     """Probabilities (m, k) of logarithms up to a constant per row."""
-    p = np.exp(log_p - log_p.max(axis=1, keepdims=True, initial=-np.inf))
+    p = np.exp(log_p - log_p.max(axis=1, keepdims=True, initial=-inf))
     return p / p.sum(axis=1, keepdims=True)
 
 
@@ -330,7 +331,7 @@ class Book:
         """With tracks (n,) that are not kept yet, of which nothing is known so far."""
         new = KeptTracks.from_numbers(number, self.tracks.x.shape[1])
         tracks = KeptTracks.join([self.tracks, new])
-        born = max(self.born, int(number.max(initial=-1)) + 1)
+        born = max(self.born, number.max(initial=-1) + 1)
         return replace(self, tracks=tracks, born=born)
 
     def add_names(self, name: IntArray, track: IntArray, round_: int) -> Book:
@@ -369,7 +370,7 @@ class Linker:
         self.area_m2 = float(np.prod(area.side_m))
         self.centre_m = area.low_m + area.side_m / 2
         self.round_s = facts.round_s if np.isfinite(facts.round_s) else 0.0
-        widest_m = speed_mps * self.round_s / 2 if self.round_s else np.inf
+        widest_m = speed_mps * self.round_s / 2 if self.round_s else inf
         self.var_m2 = np.minimum(_STD_M, widest_m) ** 2
 
     def link_names(self, name: IntArray, clues: Clues, book: Book) -> tuple[Book, NameLinks]:
@@ -388,7 +389,7 @@ class Linker:
         cost, birth, miss = self._compute_costs(book, open_, clues.select(new))
         chosen = assign_tracks_to_names(cost, birth, miss)
         got = chosen >= 0
-        entropy = np.where(row < 0, np.nan, 0.0)
+        entropy = np.where(row < 0, nan, 0.0)
         entropies = compute_entropies_bits(_apply_softmax(-cost))
         entropy[new[got]] = entropies[chosen[got]]
         together = np.zeros((len(book.tracks.number), len(name)))
@@ -427,8 +428,8 @@ class Linker:
         )
         ratio = book.prints.compute_log_ratios(tracks, clues)
         cost = -np.log(seen * np.maximum(density, 1e-300)) - ratio
-        birth = float(-np.log(rates.born / rates.rounds / self.area_m2))
-        return cost, birth, float(-np.log(1.0 - seen))
+        birth = -np.log(rates.born / rates.rounds / self.area_m2)
+        return cost, birth, -np.log(1.0 - seen)
 
     def _learn_round(
         self,
@@ -460,8 +461,8 @@ class Linker:
             waiting = (book.tracks.round != facts.round) & (book.tracks.round >= 0)
             rates = Rates(
                 rates.motion + sure @ share[again],
-                rates.seen + int(again.sum()),
-                rates.tracks + int(waiting.sum()),
+                rates.seen + again.sum(),
+                rates.tracks + waiting.sum(),
                 rates.born + len(born),
                 rates.rounds + 1.0,
             )

@@ -27,8 +27,8 @@ def choose_cell_m(area: Area, shortest_m: float) -> float:
     """Side of cells for a map that resolves such lengths: 1.6 of the shortest, wider for 100,000
     places, at most 25, or more where that makes over a million places.
     """
-    usual_m = float(np.prod(area.side_m / _USUAL_PLACES**0.5) ** 0.5)
-    most_m = float(np.prod(area.side_m / (0.95 * _MOST_PLACES) ** 0.5) ** 0.5)
+    usual_m = np.prod(area.side_m / _USUAL_PLACES**0.5) ** 0.5
+    most_m = np.prod(area.side_m / (0.95 * _MOST_PLACES) ** 0.5) ** 0.5
     return max(min(max(_OF_SHORTEST * shortest_m, usual_m), MAX_CELL_M), most_m)
 
 

@@ -36,7 +36,7 @@ def spread_weights(grid: PlaceGrid, place_m: FloatArray, weight: FloatArray) -> 
     inside = grid.area.contains(place_m)
     cell = grid.find_cells(place_m[inside])
     counted = np.bincount(cell, weights=weight[inside], minlength=len(grid))
-    total = float(counted.sum())
+    total = counted.sum()
     even = np.full(len(grid), 1.0 / len(grid))
     if not total > 0:
         return even
@@ -77,7 +77,7 @@ class AlongStreets(PopulationPrior):
         a = public.street_m[:, 0]
         b = public.street_m[:, 1]
         length = np.hypot(*(b - a).T)
-        n_steps = np.ceil(length / float(grid.cell_m.min()) * _STEPS_A_CELL)
+        n_steps = np.ceil(length / grid.cell_m.min() * _STEPS_A_CELL)
         count = np.maximum(n_steps, 1).astype(int)
         street = np.repeat(np.arange(len(a)), count)
         first = np.repeat(np.cumsum(count) - count, count)

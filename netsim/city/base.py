@@ -52,7 +52,7 @@ class City(Part):
     kind: str
 
     offers = frozenset({"open-ground"})
-    is_made_up: ClassVar[bool] = True
+    is_made_up: ClassVar = True
     """whether it is no place on the globe, and may be put where a trace is"""
 
     @property

@@ -45,7 +45,7 @@ class Buildings(Columns):
 
     @classmethod
     def none(cls) -> Buildings:
-        return cls(np.empty(0, dtype=object), np.empty(0))
+        return cls(np.empty(0, object), np.empty(0))
 
     def __len__(self) -> int:
         return len(self.height_m)
@@ -71,7 +71,7 @@ class Buildings(Columns):
 
     def is_indoors(self, position_m: FloatArray) -> BoolArray:
         """Which points (n, 2) are indoors; (n,)."""
-        indoors = np.zeros(len(position_m), dtype=bool)
+        indoors = np.zeros(len(position_m), bool)
         for rows in split_blocks(len(position_m), _TABLE):
             indoors[rows][self._pair_points_with_buildings(position_m[rows])[0]] = True
         return indoors
@@ -118,7 +118,7 @@ class Buildings(Columns):
         (n,).
         """
         if not len(self):
-            return np.ones(len(a_m), dtype=bool)
+            return np.ones(len(a_m), bool)
         return np.isinf(self.find_wall_distance_and_direction(a_m, b_m)[0])
 
     def find_wall_distance_and_direction(
@@ -167,7 +167,7 @@ class Buildings(Columns):
 
         ignored_building (k,) is a building whose house does not block each link, -1 for none.
         """
-        blocked = np.zeros(len(a_m), dtype=bool)
+        blocked = np.zeros(len(a_m), bool)
         if not len(self):
             return blocked
         lines = Lines.from_ends(a_m, b_m, self._walls)

@@ -141,7 +141,7 @@ class Footprints(City):
         import shapely
 
         buildings = self._load_city().buildings
-        inside = shapely.intersects(buildings.footprint, shapely.box(*area.low_m, *area.high_m))
+        inside = shapely.intersects(buildings.footprint, area.to_polygon())
         if inside.all():
             return buildings
         if not inside.any():

@@ -1,6 +1,6 @@
 """Cities of a few numbers: an open field, a grid of equal blocks, and random shapes."""
 
-from math import floor, sqrt
+from math import floor, pi, sqrt
 from typing import Literal, Self
 
 import numpy as np
@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from netsim.city.base import City, Span, map_to_span
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
-from netsim.geometry import Area
+from netsim.geometry import Area, compute_ways
 from netsim.rng import Streams
 from netsim.streets.assembly import StreetLines, assemble_streets
 from netsim.streets.graph import CLASSES, Paths, StreetGraph
@@ -211,12 +211,12 @@ class Generated(City):
         size_m = map_to_span(self.size_m, unit[:, :2])
         half_rad = np.arctan2(size_m[:, 1:], size_m[:, :1])
         discs, stars = (
-            np.full((self.count, 1), 2 * np.pi / n) * np.arange(n)
+            np.full((self.count, 1), 2 * pi / n) * np.arange(n)
             for n in (_DISC_CORNERS, _STAR_CORNERS)
         )
         # corners in polar form, angles and distances from the centre (n, corners or 1), of every
         # building in each shape
-        corners_rad = half_rad * [-1, 1, -1, 1] + [0, 0, np.pi, np.pi]
+        corners_rad = half_rad * [-1, 1, -1, 1] + [0, 0, pi, pi]
         half_diagonal_m = np.hypot(*size_m.T)[:, None] / 2
         half_m = size_m[:, :1] / 2
         shapes = (
@@ -224,17 +224,16 @@ class Generated(City):
             (corners_rad, half_diagonal_m),
             (stars, half_m * share),
         )
-        footprint = np.empty(self.count, dtype=object)
+        footprint = np.empty(self.count, object)
         for k, (angle_rad, from_centre_m) in enumerate(shapes):
             rows = number[k::3]
             radius_m = from_centre_m[rows]
-            turn_rad = 2 * np.pi * unit[rows, 2:3]
+            turn_rad = 2 * pi * unit[rows, 2:3]
             angle_rad = angle_rad[rows] + turn_rad
             reach_m = radius_m.max(axis=1, keepdims=True)
             room_m = area.side_m - 2 * reach_m
             centre_m = area.low_m + reach_m + unit[rows, 3:5] * room_m
-            way = np.stack([np.cos(angle_rad), np.sin(angle_rad)], axis=2)
-            corner_m = centre_m[:, None] + radius_m[:, :, None] * way
+            corner_m = centre_m[:, None] + radius_m[:, :, None] * compute_ways(angle_rad)
             # against rounding
             footprint[rows] = shapely.polygons(np.clip(corner_m, area.low_m, area.high_m))
         return Buildings(footprint, map_to_span(self.building_height_m, unit[:, 5]))

@@ -12,6 +12,7 @@ from math import inf, pi
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.linalg import norm
 from pydantic import Field
 
 from netsim.city.base import City, map_to_span
@@ -231,12 +232,9 @@ def _draw_river(area: Area, rng: Rng) -> tuple["Polygon", Shapes, "Geometry"]:
     axis = shapely.linestrings(
         area.low_m + (place if unit[4] < 0.5 else place[:, ::-1]) * area.side_m
     )
-    beyond = area.grow(_EXTENSION_M)
     whole = shapely.buffer(axis, min(_RIVER_M, area.side_m.min() / 8) / 2)
-    banks = shapely.intersection(
-        shapely.boundary(whole), shapely.box(*beyond.low_m, *beyond.high_m)
-    )
-    river = shapely.intersection(whole, shapely.box(*area.low_m, *area.high_m))
+    banks = shapely.intersection(shapely.boundary(whole), area.grow(_EXTENSION_M).to_polygon())
+    river = shapely.intersection(whole, area.to_polygon())
     return river, shapely.get_parts(banks), axis
 
 
@@ -282,7 +280,7 @@ def _cut_at_river(roads: Roads, river: "Polygon", axis: "Geometry") -> Roads:
     )
     # none along the border of the area
     whole &= (where_share > _INNER) & (where_share < 1.0 - _INNER)
-    is_bridge = np.zeros(len(line), dtype=bool)
+    is_bridge = np.zeros(len(line), bool)
     new_bridges = []
     for share in (np.arange(_BRIDGES) + 0.5) / _BRIDGES:
         away = np.abs(where_share - share)
@@ -306,7 +304,7 @@ def _build_bridge(axis: "Geometry", share: float, river: "Polygon") -> "Geometry
     at_m, next_m = shapely.get_coordinates(
         shapely.line_interpolate_point(axis, [share, share + 1e-3], normalized=True)
     )
-    way = (next_m - at_m) / np.linalg.norm(next_m - at_m)
+    way = (next_m - at_m) / norm(next_m - at_m)
     reach_m = _RIVER_M * np.array([-way[1], way[0]])
     across = shapely.linestrings([at_m - reach_m, at_m + reach_m])
     part = shapely.get_parts(shapely.intersection(across, shapely.buffer(river, _EXTENSION_M)))
@@ -396,7 +394,7 @@ def _measure_sides(shape: Shapes) -> tuple[FloatArray, FloatArray]:
 
     ring = shapely.get_exterior_ring(shapely.oriented_envelope(shape))
     corner_m = shapely.get_coordinates(ring).reshape(len(shape), 5, 2)[:, :4]
-    return corner_m, np.linalg.norm(np.diff(corner_m[:, :3], axis=1), axis=2)
+    return corner_m, norm(np.diff(corner_m[:, :3], axis=1), axis=2)
 
 
 def _place_cuts(shape: Shapes, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -410,7 +408,7 @@ def _place_cuts(shape: Shapes, unit: FloatArray) -> tuple[FloatArray, FloatArray
     other_m = np.where(
         longer[:, None], corner_m[:, 0] - corner_m[:, 1], corner_m[:, 2] - corner_m[:, 1]
     )
-    way = long_m / np.linalg.norm(long_m, axis=1, keepdims=True)
+    way = long_m / norm(long_m, axis=1, keepdims=True)
     offset_m = map_to_span(_CUT, unit)[:, None] * long_m
     at_m = a_m + offset_m + other_m / 2
     reach_m = 2 * length_m.max(axis=1)[:, None] + 10.0
@@ -446,7 +444,7 @@ def _find_cut_lines(shape: Shapes, unit: FloatArray) -> Shapes:
     part = part[is_line & (shapely.length(part) > 1.0)]
     ends_m = shapely.get_coordinates(part).reshape(len(part), -1, 2)[:, [0, -1]]
     way = ends_m[:, 1] - ends_m[:, 0]
-    way *= _EXTENSION_M / np.linalg.norm(way, axis=1, keepdims=True)
+    way *= _EXTENSION_M / norm(way, axis=1, keepdims=True)
     return shapely.linestrings(ends_m + np.stack([-way, way], axis=1))
 
 
@@ -468,9 +466,7 @@ def draw_buildings(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
     stands &= shapely.area(shape) >= _MIN_AREA_M2
     shape = shape[stands]
     built_lot = built_lot[stands]
-    away_m = np.linalg.norm(
-        shapely.get_coordinates(shapely.centroid(shape)) - area.centre_m, axis=1
-    )
+    away_m = norm(shapely.get_coordinates(shapely.centroid(shape)) - area.centre_m, axis=1)
     mean = _FLOORS_CENTRE - _FLOORS_FALL * away_m / (area.side_m.min() / 2)
     drawn_floors = mean + _FLOORS_STD * rng.normal("floors", built_lot)
     return Buildings(shape, STOREY_M * np.clip(np.round(drawn_floors), 1, _MAX_FLOORS))

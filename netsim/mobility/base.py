@@ -97,9 +97,9 @@ class Mobility(Part):
     """
 
     kind: str
-    has_own_fixes: ClassVar[bool] = False
+    has_own_fixes: ClassVar = False
 
-    replays: ClassVar[bool] = False
+    replays: ClassVar = False
     """whether movement is read from a file, which may change between two runs"""
 
     def load(self, round_s: float, without: Texts = ()) -> Trace | None:

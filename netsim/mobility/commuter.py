@@ -6,6 +6,7 @@ from math import ceil
 from typing import Literal
 
 import numpy as np
+from numpy.linalg import norm
 from pydantic import Field
 
 from netsim.clock import DAY_S
@@ -212,8 +213,8 @@ class Commuter(Mobility):
         knot_m = np.stack([place_m, place_m, corner_m], axis=2)
         pace = np.append(rng.uniform("pace", ue, (5,)), np.zeros((n, 1)), axis=1)
         speed_m_s = self.walk_speed_m_s * (_PACE_LOW + (_PACE_HIGH - _PACE_LOW) * pace)
-        first_s = np.linalg.norm(corner_m - place_m, axis=2) / speed_m_s
-        second_s = np.linalg.norm(next_m - corner_m, axis=2) / speed_m_s
+        first_s = norm(corner_m - place_m, axis=2) / speed_m_s
+        second_s = norm(next_m - corner_m, axis=2) / speed_m_s
         knot_s = np.empty(knot_m.shape[:3])
         arrives_s = plan.from_s
         for k in range(6):
@@ -322,7 +323,7 @@ def _draw_walk_fixes(
     return (
         row,
         time_s,
-        rng.normal("walk", ue, (int(per_ue.max(initial=1)), 2))[row, _rank_in_groups(per_ue)],
+        rng.normal("walk", ue, (per_ue.max(initial=1), 2))[row, _rank_in_groups(per_ue)],
     )
 
 
@@ -345,6 +346,6 @@ def _draw_places(
     if away_from is None:
         return _map_inside(area, rng.uniform(name, ue, (2,)))
     candidate = _map_inside(area, rng.uniform(name, ue, (_TRIES, 2)))  # (n, tries, 2)
-    distance_m = np.linalg.norm(candidate - away_from[:, None], axis=2)
+    distance_m = norm(candidate - away_from[:, None], axis=2)
     far = distance_m >= area.side_m.min() / 3
     return candidate[np.arange(len(ue)), far.argmax(axis=1)]

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from netsim.clock import find_last_multiple
 from netsim.columns import copy_with, frozen
+from netsim.geometry import compute_ways
 from netsim.mobility.base import Ground, Mobility, State
 from netsim.rng import Rng
 from netsim.streets.graph import Paths
@@ -155,7 +156,7 @@ def _trace_path(
             break
         here_m = knot_m[row, piece - 1]
         towards_rad = sign[row] * direction_rad[row] + turn_rad[row]
-        way = np.stack([np.cos(towards_rad), np.sin(towards_rad)], axis=1)
+        way = compute_ways(towards_rad)
         free_m, wall_rad = _measure_way_and_wall_rad(here_m, way, left_m[row], ground)
         hit = free_m < left_m[row]
         gone_m = np.minimum(free_m, left_m[row])

@@ -5,6 +5,7 @@ from math import inf, log
 from typing import Literal, Self
 
 import numpy as np
+from numpy.linalg import norm
 from pydantic import Field
 
 from netsim.city.base import PauseSpan, Span, map_to_span
@@ -46,7 +47,7 @@ class Leg(State, Columns):
         self, target_m: FloatArray, speed_m_s: FloatArray, pause_s: FloatArray, **columns: IntArray
     ) -> Self:
         """The next leg, from where this one ended to target_m (n, 2), and a pause there."""
-        arrive_s = self.pause_until_s + np.linalg.norm(target_m - self.target_m, axis=1) / speed_m_s
+        arrive_s = self.pause_until_s + norm(target_m - self.target_m, axis=1) / speed_m_s
         return copy_with(
             self,
             position_m=self.target_m,
@@ -81,7 +82,7 @@ class Legged(Mobility):
         """The earliest end of a pause when all UEs pause, else now."""
         if (state.arrive_s > now_s).any():
             return now_s
-        return max(now_s, float(np.min(state.pause_until_s, initial=inf)))
+        return max(now_s, float(state.pause_until_s.min(initial=inf)))
 
 
 # --- random waypoint
@@ -210,8 +211,8 @@ def _draw_long_legs(rng: Rng, ue: IntArray, area: Area) -> tuple[FloatArray, Flo
         unit = rng.uniform("initial leg", ue[left], (5,), item=draw)
         from_m[left] = area.sample(unit[:, :2])
         to_m[left] = area.sample(unit[:, 2:4])
-        way_m = np.linalg.norm(to_m[left] - from_m[left], axis=1)
-        threshold_m = unit[:, 4] * np.linalg.norm(area.side_m)
+        way_m = norm(to_m[left] - from_m[left], axis=1)
+        threshold_m = unit[:, 4] * norm(area.side_m)
         left = left[threshold_m >= way_m]
         draw += 1
     return from_m, to_m
@@ -348,7 +349,7 @@ def _check_streets(ground: Ground) -> Streets:
 
 def _is_crossing(crossing: IntArray, streets: Streets) -> BoolArray:
     n_lines = [len(axis) for axis in streets]
-    return np.asarray(((crossing >= 0) & (crossing < n_lines)).all(axis=-1))
+    return np.all((crossing >= 0) & (crossing < n_lines), axis=-1)
 
 
 def _place_crossings(crossing: IntArray, streets: Streets) -> FloatArray:

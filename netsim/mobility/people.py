@@ -19,6 +19,7 @@ from math import inf
 
 import numpy as np
 import numpy.typing as npt
+from numpy.linalg import norm
 
 from netsim.checkpoint import REBUILT
 from netsim.clock import DAY_S, Clock
@@ -121,7 +122,7 @@ def draw_rooms(
     place_unit = unit[:, 1:].reshape(-1, 2, _TRIES).swapaxes(1, 2)
     at_m = low_m + side_m * place_unit
     inside = shapely.contains_xy(shape[:, None], *np.moveaxis(at_m, 2, 0))
-    inside &= np.linalg.norm(at_m - about, axis=2) <= radius_m
+    inside &= norm(at_m - about, axis=2) <= radius_m
     first = at_m[np.arange(len(place)), inside.argmax(axis=1)]
     room_m = np.where(inside.any(axis=1)[:, None], first, about_m)
     floor = (unit[:, 0] * venues.premises.floors[place]).astype(int)
@@ -426,7 +427,7 @@ def plan_trips(state: Lives, row: IntArray, new_room: Rooms, leave_s: FloatArray
     from_m = premises.door_m[old_room.place]
     to_m = premises.door_m[new_room.place]
     mode = town.people.mode[row]
-    away_m = np.linalg.norm(to_m - from_m, axis=1)
+    away_m = norm(to_m - from_m, axis=1)
     near = (mode == DRIVE) & (away_m < _DRIVE_FROM_M)
     near |= (mode == CYCLE) & (away_m < _CYCLE_FROM_M)
     walks = near
@@ -436,10 +437,10 @@ def plan_trips(state: Lives, row: IntArray, new_room: Rooms, leave_s: FloatArray
     origin = premises.select_access(mode, old_room.place)
     destination = premises.select_access(mode, new_room.place)
     outside = town.routes.find_trips(origin, destination, mode, from_m, to_m)
-    out_s = np.linalg.norm(from_m - old_room.room_m, axis=1) / _INDOOR_M_S
-    in_s = np.linalg.norm(new_room.room_m - to_m, axis=1) / _INDOOR_M_S
-    board_s = np.linalg.norm(origin.at_m - from_m, axis=1) / WALK_M_S
-    alight_s = np.linalg.norm(destination.at_m - to_m, axis=1) / WALK_M_S
+    out_s = norm(from_m - old_room.room_m, axis=1) / _INDOOR_M_S
+    in_s = norm(new_room.room_m - to_m, axis=1) / _INDOOR_M_S
+    board_s = norm(origin.at_m - from_m, axis=1) / WALK_M_S
+    alight_s = norm(destination.at_m - to_m, axis=1) / WALK_M_S
     zero_s = np.zeros(len(row))
     end_s = out_s + outside.span + in_s
     door_s = end_s - in_s

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import inf, nan
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -80,8 +81,8 @@ class Replay(Mobility, TraceSetting):
     """a UE is absent if its last fix is older than this, s; none: 1.5 times the sampling interval
     of the trace"""
 
-    has_own_fixes: ClassVar[bool] = True
-    replays: ClassVar[bool] = True
+    has_own_fixes: ClassVar = True
+    replays: ClassVar = True
     reference = "netsim: recorded, not modelled"
     example = {"kind": "replay", "trace": "trace.csv"}
 
@@ -155,8 +156,8 @@ class Replay(Mobility, TraceSetting):
         rows = TraceRows(
             trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm, trace.due
         )
-        nowhere_m = np.full((n_ue, 2), np.nan)
-        last_row = np.full(n_ue, -1, dtype=np.int64)
+        nowhere_m = np.full((n_ue, 2), nan)
+        last_row = np.full(n_ue, -1, int)
         before = Replayed(
             position_m=nowhere_m,
             n_seen=0,
@@ -181,7 +182,7 @@ class Replay(Mobility, TraceSetting):
         age_s = t1_s - rows.time_s[last_row]
         stale = last_row < 0
         stale |= age_s > fresh_s + compute_rounding_s(fresh_s, t1_s)
-        position_m = np.where(stale[:, None], np.nan, rows.position_m[last_row])
+        position_m = np.where(stale[:, None], nan, rows.position_m[last_row])
         # each UE's rows stay in order of time
         new = first + np.argsort(rows.ue[first:end], kind="stable")
         seen = rows.select(new if rows.due is None else new[rows.due[new]])
@@ -192,7 +193,7 @@ class Replay(Mobility, TraceSetting):
         """Just before the next row, or when the next UE becomes absent; infinite after the last."""
         time_s = state.rows.time_s
         following = _count_rows_until(state.rows, now_s)
-        next_s = float(time_s[following]) - _SOON_S if following < len(time_s) else float("inf")
+        next_s = float(time_s[following]) - _SOON_S if following < len(time_s) else inf
         fresh_s = state.absent_after_s
         leaves_s = time_s[state.last_row[state.last_row >= 0]] + fresh_s
         return float(
@@ -205,8 +206,8 @@ class Replay(Mobility, TraceSetting):
         """
         n_ue = len(state.position_m)
         rows = state.rows
-        home_m, work_m, densest_m = np.full((3, n_ue, 2), np.nan)
-        nights = np.zeros(n_ue, dtype=np.int64)
+        home_m, work_m, densest_m = np.full((3, n_ue, 2), nan)
+        nights = np.zeros(n_ue, int)
         places = Places(home_m, work_m, densest_m, nights)
         if self.users == "rows":  # one fix is no place
             return places

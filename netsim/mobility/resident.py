@@ -158,8 +158,8 @@ class Resident(Mobility):
         visited = np.full((n, _FIRST_PLACES), NOWHERE)
         visited[:, 0] = home.place
         visited[:, 1] = np.where(town.people.commutes, town.people.work.place, NOWHERE)
-        nothing = np.zeros(n, dtype=int)
-        no = np.zeros(n, dtype=bool)
+        nothing = np.zeros(n, int)
+        no = np.zeros(n, bool)
         trip_s = np.zeros((n, 6))
         count = (visited >= 0).astype(int)
         state = Lives(
@@ -251,7 +251,7 @@ class Resident(Mobility):
             return now_s
         every_s = SPOT_S if self.stay_radius_m > 0 else inf
         next_s = np.minimum(state.until_s, now_s + every_s - (now_s - since_s) % every_s)
-        return max(now_s, float(np.min(next_s, initial=inf)))
+        return max(now_s, float(next_s.min(initial=inf)))
 
     def places(self, state: Lives, ground: Ground) -> Places:
         return _collect_places(state.town.people)

@@ -79,7 +79,7 @@ def end_due_rows(lives: Transmissions, now_s: float, max_tries: int) -> bool:
     freed = False
     while len(due := np.flatnonzero(lives.find_next_s() <= now_s)):
         sends = lives.stage[due] == SENDING
-        freed = freed or bool(sends.any())
+        freed = freed or sends.any()
         sent_s = lives.since_s[due] + lives.compute_sending_s(due)
         in_time = sends & (sent_s <= lives.stops_s[due])
         _end_sending(lives, due[in_time], max_tries)
@@ -251,7 +251,7 @@ class EventUplink:
                 f"UE {twice[0]} would send two updates at once; leave it out until it has ended"
             )
         number = self._submissions
-        self._submissions = self._submissions + 1
+        self._submissions += 1
         done = self.env.event()
         now_s = float(self.env.now)
         block_s = self.interface.block_s
@@ -407,7 +407,7 @@ class EventUplink:
             never |= waits & (lives.alone_bps == 0) & self.interface.scheduler.one_at_a_time
             lost = np.flatnonzero(never & (self.look is None))  # links stay as they are
             n_before = n_sending
-            n_sending = int(on_air.sum())
+            n_sending = on_air.sum()
             if len(lost):
                 lives.settle(lost, now_s)
                 lives.end(lost, now_s, Fate.UNDECODED)
@@ -434,7 +434,7 @@ class EventUplink:
             if chosen is None or (grants.sends != chosen).any():
                 chosen = grants.sends
                 changes = self.interface.link_adaptation == "change"
-                changed = changes and bool((chosen != before).any())
+                changed = changes and (chosen != before).any()
                 rows, heard = self._measure_reception(active[chosen], evaluate or changed)
             if grants.state is None and chosen.all():
                 return grants, rows, heard

@@ -12,6 +12,7 @@ from abc import abstractmethod
 from typing import Literal
 
 import numpy as np
+from numpy.linalg import norm
 from pydantic import Field
 
 from netsim.part import OneOf, Part
@@ -38,7 +39,7 @@ def compute_sector_gain_db(
     antenna, 0 dB. The element points downtilt_deg below the horizon. Directly below an antenna,
     where there is no bearing, phi is 0: all sectors of a mast are equal.
     """
-    flat_m = np.linalg.norm(offset_m, axis=-1)
+    flat_m = norm(offset_m, axis=-1)
     bearing = np.degrees(np.arctan2(offset_m[..., 0], offset_m[..., 1]))
     phi = (bearing - azimuth_deg + 180.0) % 360.0 - 180.0
     below = np.degrees(np.arctan2(drop_m, flat_m))
@@ -105,7 +106,7 @@ class ColumnAntenna(Antenna):
         self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray
     ) -> FloatArray:
         element_db = compute_sector_gain_db(offset_m, drop_m, azimuth_deg, 0.0)
-        away_m = np.hypot(np.linalg.norm(offset_m, axis=-1), drop_m)
+        away_m = np.hypot(norm(offset_m, axis=-1), drop_m)
         cosine = -np.divide(drop_m, away_m, out=np.zeros_like(away_m), where=away_m > 0)
         tilt = np.sin(np.radians(self.tilt_deg))
         phase = 2.0 * np.pi * self.spacing * (cosine + tilt)

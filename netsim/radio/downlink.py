@@ -1,6 +1,7 @@
 """The downlink at full load: coupling gain, geometry factor, SINR and rate of every UE."""
 
 from dataclasses import replace
+from math import inf, nan
 
 import numpy as np
 from pydantic import Field
@@ -90,7 +91,7 @@ def receive_broadcast(links: RadioLinks, serving: IntArray, downlink: Downlink) 
     serving_pair = (np.arange(len(serving)), np.maximum(serving, 0))
 
     def pick_serving(values: FloatArray) -> FloatArray:
-        return np.where(has, values[serving_pair], np.nan)
+        return np.where(has, values[serving_pair], nan)
 
     own_w = pick_serving(links.received_w)
     rest_w = pick_serving(links.interference_w)
@@ -137,7 +138,7 @@ class Handover(Part):
     @staticmethod
     def start(n_ue: int, n_bs: int) -> Attachment:
         """No UE is attached."""
-        return Attachment(np.full(n_ue, -1), np.full((n_ue, n_bs), np.inf))
+        return Attachment(np.full(n_ue, -1), np.full((n_ue, n_bs), inf))
 
     @staticmethod
     def attach(state: Attachment, ue: IntArray, rsrp_dbm: FloatArray) -> Attachment:
@@ -155,19 +156,19 @@ class Handover(Part):
 
         First attachments and detachments do not count as handovers.
         """
-        present = np.asarray(np.isfinite(rsrp_dbm).all(axis=1))
-        rsrp = np.where(present[:, None], rsrp_dbm, -np.inf)
+        present = np.all(np.isfinite(rsrp_dbm), axis=1)
+        rsrp = np.where(present[:, None], rsrp_dbm, -inf)
         serving = state.serving
         attached = present & (serving >= 0)
         cell = np.maximum(serving, 0)
-        serving_dbm = np.where(attached, rsrp[np.arange(len(rsrp)), cell], np.inf)
+        serving_dbm = np.where(attached, rsrp[np.arange(len(rsrp)), cell], inf)
         is_stronger = rsrp > serving_dbm[:, None] + self.hysteresis_db
-        since = np.where(is_stronger, np.minimum(state.since_s, time_s), np.inf)
+        since = np.where(is_stronger, np.minimum(state.since_s, time_s), inf)
         span_s = self.time_to_trigger_s
         ready = since <= time_s - span_s + compute_rounding_s(span_s, time_s)
-        moved = np.asarray(ready.any(axis=1))
-        target = np.argmax(np.where(ready, rsrp, -np.inf), axis=1)
+        moved = np.any(ready, axis=1)
+        target = np.argmax(np.where(ready, rsrp, -inf), axis=1)
         best = np.argmax(rsrp, axis=1)
         serving = np.where(moved, target, np.where(serving < 0, best, serving))
-        since[moved] = np.inf  # after a handover all timers of the UE restart
+        since[moved] = inf  # after a handover all timers of the UE restart
         return Attachment(np.where(present, serving, -1), since), moved

@@ -1,6 +1,7 @@
 """The fading slot: small-scale fading of every link, constant within a block."""
 
 from abc import abstractmethod
+from math import pi
 from typing import Literal, Self
 
 import numpy as np
@@ -117,8 +118,8 @@ class Rician(_Block):
         k = 10.0 ** (self.k_db / 10.0)
         pair, item = _list_pairs_and_blocks(ue, n_bs, block)
         unit = rng.uniform("steady", pair, (2,), item=item).reshape(len(ue), n_bs, 2)
-        angle = np.pi * np.cos(np.pi * unit[..., 1, None])
-        phase = 2 * np.pi * unit[..., 0, None]
+        angle = pi * np.cos(pi * unit[..., 1, None])
+        phase = 2 * pi * unit[..., 0, None]
         steady = np.exp(1j * (phase + angle * np.arange(self.antennas)))
         scattered = self._draw_scattered(ue, n_bs, block, rng)
         return np.sqrt(k / (k + 1)) * steady + np.sqrt(1 / (k + 1)) * scattered

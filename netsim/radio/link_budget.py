@@ -217,7 +217,7 @@ class Budget:
         if pairs.indoors is not None and self.penetration is not None:
             gain -= self.penetration(pairs.indoors)[:, None]
         if self._has_sectors:
-            gain = gain + self._antenna_db(position_m, pairs)
+            gain += self._antenna_db(position_m, pairs)
         return gain
 
     def compute_unshadowed_dbm(

@@ -59,11 +59,11 @@ class Power(Part):
     """
 
     kind: str
-    wants_context: ClassVar[bool] = False
+    wants_context: ClassVar = False
     """whether `update_context` is called before every choice"""
-    needs_channel_noise: ClassVar[bool] = False
+    needs_channel_noise: ClassVar = False
     """whether the policy requires an uplink whose decoded updates carry channel noise"""
-    follows_links: ClassVar[bool] = False
+    follows_links: ClassVar = False
     """whether the power of a UE is a function of its own link, so that it changes with the link
     while the UE sends; a policy without it chooses once a round"""
 

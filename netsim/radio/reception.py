@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from netsim.columns import divide_or_zero
 from netsim.compiled import compiled
 from netsim.radio.schedulers import rank_in_cells
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -226,9 +227,7 @@ def compute_ends(
     with np.errstate(invalid="ignore"):  # infinity less infinity: a UE without the model
         missing_s = np.maximum(spans.ready_s - limit_s, 0.0)
         left_s = np.clip(limit_s - spans.ready_s - spans.wait_s, 0.0, spans.airtime_s)
-    never = np.zeros(sends.shape)
-    untrained = np.divide(missing_s, spans.compute_s, out=never, where=spans.compute_s > 0)
-    trained = 1.0 - np.minimum(untrained, 1.0)
+    trained = 1.0 - np.minimum(divide_or_zero(missing_s, spans.compute_s), 1.0)
     trained = np.where(np.isfinite(spans.ready_s), trained, 0.0)
     airtime_s = np.where(sends & over, left_s, spans.airtime_s)
     delay_s = np.where(sends & over, limit_s, spans.delay_s)

@@ -73,7 +73,7 @@ class Scheduler(Part):
     """
 
     kind: str
-    one_at_a_time: ClassVar[bool] = False
+    one_at_a_time: ClassVar = False
     """whether each UE of a cell has the whole band to itself"""
 
     def start(self, n_ue: int) -> State:

@@ -267,7 +267,7 @@ def _compute_weights(x: FloatArray, y: FloatArray, step: float) -> tuple[FloatAr
     diagonal_part = (1.0 - 2.0 * side + diagonal) * (bx * by)
     variance = 1.0 + (side - 1.0) * (bx + by) + diagonal_part
     scale = 1.0 / np.sqrt(variance)
-    left = left * scale
+    left *= scale
     x = x * scale
     return left * down, x * down, left * y, x * y
 
@@ -286,7 +286,7 @@ class Independent(GaussianShadowing):
 
     def draw_field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField:
         def draw_values_db(position_m: FloatArray) -> FloatArray:
-            is_placed = np.asarray(np.isfinite(position_m).all(axis=1))
+            is_placed = np.all(np.isfinite(position_m), axis=1)
             placed_m = np.where(is_placed[:, None], position_m, 0.0)
             mm = np.round(placed_m * 1e3).astype(int)
             place = mm[:, 0] * 2_654_435_761 + mm[:, 1]
@@ -402,7 +402,7 @@ class Correlated(GaussianShadowing):
             wrap = _WRAP * grid_decorrelation_m / step_m
             torus = [next_fast_len(int(n - 1 + wrap) + 1, real=True) for n in (ny, nx)]
             amplitude = np.sqrt(_compute_spectrum(torus, step_m / grid_decorrelation_m))
-            value_db = np.empty((ny, nx, n_sites), dtype=np.float32)
+            value_db = np.empty((ny, nx, n_sites), np.float32)
 
             def draw_unit(label: str, owner: int) -> FloatArray:
                 white = rng.normal(label, [owner], tuple(torus))[0]

@@ -277,7 +277,7 @@ class Oma(SharedBand):
             is_other = np.arange(n_bs) != cohort.serving[:, None]
             # of an absent UE the gain is NaN
             arrives = np.where(has[:, None] & is_other, arrives, 0.0)
-            noise = noise + arrives.sum(axis=0)[cell] / sharing
+            noise += arrives.sum(axis=0)[cell] / sharing
         sinr = signal / noise
         sinr = np.where(np.isfinite(sinr), sinr, 0.0)
         return Decoded(sinr, signal / thermal, self.rate_bps(sinr, self.bandwidth_hz / sharing))

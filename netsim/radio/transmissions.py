@@ -10,7 +10,15 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from netsim.columns import Columns, copy_with, frozen, no_floats, no_ints, replace_values
+from netsim.columns import (
+    Columns,
+    copy_with,
+    divide_or_zero,
+    frozen,
+    no_floats,
+    no_ints,
+    replace_values,
+)
 from netsim.radio.shared_band import compute_signal_w
 from netsim.radio.uplink import Channel, Cohort, Decoded, Payload, Uplink, compute_noise_std
 from netsim.rng import Streams
@@ -138,9 +146,11 @@ class Transmissions(Columns):
     def from_cohort(cls, cohort: Cohort) -> Self:
         """Rows of zeros."""
         types = {"IntArray": np.int64, "FloatArray": np.float64, "BoolArray": np.bool_}
-        kinds = {f.name: types[str(f.type)] for f in fields(cls) if str(f.type) in types}
-        n = len(cohort.ue)
-        zeros: dict[str, Any] = {name: np.zeros(n, dtype=kind) for name, kind in kinds.items()}
+        zeros: dict[str, Any] = {
+            column.name: np.zeros(len(cohort.ue), types[str(column.type)])
+            for column in fields(cls)
+            if str(column.type) in types
+        }
         return cls(cohort, **zeros)
 
     @classmethod
@@ -175,11 +185,11 @@ class Transmissions(Columns):
         one.
         """
         sends = np.flatnonzero(self.stage == SENDING)
-        own_s = np.full(len(self), np.inf)
+        own_s = np.full(len(self), inf)
         own_s[sends] = self.since_s[sends] + self.compute_sending_s(sends)
         ready_s = np.where(np.isinf(self.ready_s), self.requested_s, self.ready_s)
         own_s = np.where(self.stage == PREPARING, ready_s, own_s)
-        return np.where(self.stage == ENDED, np.inf, np.minimum(own_s, self.stops_s))
+        return np.where(self.stage == ENDED, inf, np.minimum(own_s, self.stops_s))
 
     def stop_at(self, at_s: FloatArray, by: Fate) -> None:
         """End rows (n,) at at_s, where nothing ends them before."""
@@ -192,7 +202,7 @@ class Transmissions(Columns):
         0.
         """
         rate_bps = self.rate_bps[rows]
-        needed_s = np.full(len(rows), np.inf)
+        needed_s = np.full(len(rows), inf)
         np.divide(self.left_bits[rows], rate_bps, out=needed_s, where=rate_bps > 0)
         return needed_s
 
@@ -202,10 +212,10 @@ class Transmissions(Columns):
         """
         power_w = self.cohort.power_w[rows] * self.share_of_time
         left_j = np.maximum(self.left_j[rows], 0.0)
-        endless_s = np.full(len(rows), np.inf)
+        endless_s = np.full(len(rows), inf)
         left_s = np.divide(left_j, power_w, out=endless_s, where=power_w > 0)
         sending_s = np.minimum(self.compute_needed_s(rows), left_s)
-        return np.where(self.rate_bps[rows] == 0, np.inf, sending_s)
+        return np.where(self.rate_bps[rows] == 0, inf, sending_s)
 
     def settle(self, rows: IntArray, time_s: float | FloatArray) -> None:
         """Count waiting and sending of rows (k,) from since_s to time_s, (k,) or one for all."""
@@ -441,10 +451,7 @@ def summarise_uploads(lives: Transmissions, rows: IntArray) -> SentUploads:
         thermal_w = lives.thermal_j / airtime_s
     ready_s = lives.ready_s
     missing_s = np.maximum(ready_s - until_s, 0.0)
-    compute_s = cohort.compute_s
-    untrained = np.zeros(len(lives))
-    np.divide(missing_s, compute_s, out=untrained, where=compute_s > 0)
-    trained = 1.0 - np.minimum(untrained, 1.0)
+    trained = 1.0 - np.minimum(divide_or_zero(missing_s, cohort.compute_s), 1.0)
     trained = np.where(np.isinf(ready_s), 0.0, trained)
     energy_j = cohort.compute_j * trained + sent_j
     ready = until_s >= ready_s
@@ -461,13 +468,13 @@ def summarise_uploads(lives: Transmissions, rows: IntArray) -> SentUploads:
         rate_bps=rate_bps,
         noise_std=std,
         thermal_std=thermal,
-        airtime_s=np.where(never, np.inf, airtime_s),
-        delay_s=np.where(never, np.inf, delay_s),
+        airtime_s=np.where(never, inf, airtime_s),
+        delay_s=np.where(never, inf, delay_s),
         energy_j=energy_j,
         decoded=arrived,
         late=(lives.fate == Fate.LATE) & ~lives.failed,
         fate=lives.fate,
-        ready_s=np.where(ready, lives.ready_s, np.nan),
+        ready_s=np.where(ready, lives.ready_s, nan),
         granted_s=lives.granted_s,
         ended_s=lives.ended_s,
         sent_bits=sent_bits,

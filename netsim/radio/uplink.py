@@ -274,13 +274,13 @@ class Uplink(Part):
 
     def downlink_bps(self, cohort: "Cohort") -> FloatArray:
         """Rate (n,) at which each UE receives the model; infinite for an ideal link."""
-        return np.full(len(cohort.ue), np.inf)
+        return np.full(len(cohort.ue), inf)
 
     def alone_bps(self, received_w: FloatArray) -> FloatArray:
         """Rate (n,) in the whole band without interference, from received powers (n,); infinite for
         an ideal link.
         """
-        return np.full(len(received_w), np.inf)
+        return np.full(len(received_w), inf)
 
     def receive_granted(
         self,
@@ -323,7 +323,7 @@ class Uplink(Part):
         """Rate (n,) of a SINR (n,) in a bandwidth, None: the whole band; infinite for an ideal
         link.
         """
-        return np.full(len(sinr), np.inf)
+        return np.full(len(sinr), inf)
 
     def limit_s(self) -> float:
         """Latency beyond which an update is late; infinite for none of the uplink's own."""
@@ -381,8 +381,8 @@ class Ideal(Uplink):
 
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
         n = len(cohort.ue)
-        zero = np.zeros(len(cohort.ue))
-        endless = np.full(n, np.inf)
+        zero = np.zeros(n)
+        endless = np.full(n, inf)
         late = cohort.compute_s > cohort.limit_s
         delay_s = np.minimum(cohort.compute_s, cohort.limit_s)
         trained = np.divide(delay_s, cohort.compute_s, out=np.ones(n), where=late)
@@ -400,5 +400,5 @@ class Ideal(Uplink):
         )
 
     def receive(self, cohort: "Cohort") -> Decoded:
-        endless = np.full(len(cohort.ue), np.inf)
+        endless = np.full(len(cohort.ue), inf)
         return Decoded(endless, endless, endless)

@@ -115,7 +115,7 @@ def assemble_streets(lines: StreetLines, snap_m: float = SNAP_M) -> StreetAssemb
     """
     vertex, position_m = _join_lines(lines, snap_m)
     graph = _build_streets(_StraightSegments.from_lines(lines, vertex), position_m)
-    part, count = _keep_largest_component(graph, np.ones((len(graph), 2), dtype=bool), "weak")
+    part, count = _keep_largest_component(graph, np.ones((len(graph), 2), bool), "weak")
     loose_km = _measure_km(graph, ~part)
     speed_m_s = graph.speed_m_s * part[:, :, None]
     closed_km = np.zeros(len(MODES))
@@ -141,11 +141,11 @@ def _join_lines(lines: StreetLines, snap_m: float) -> tuple[IntArray, FloatArray
     """The point (v,) that each vertex stands for, and the positions of the points (p, 2)."""
     path = lines.path
     layer = lines.layer[path.owner]
-    is_end = np.zeros(len(layer), dtype=bool)
+    is_end = np.zeros(len(layer), bool)
     is_end[path.first[:-1]] = is_end[path.first[1:] - 1] = True
     place = _number_rows(*np.round(path.vertex_m / _ROUNDING_M).T)
     # vertices inside lines of different layers stay apart, unless a line ends there
-    has_end = np.zeros(place.max(initial=-1) + 1, dtype=bool)
+    has_end = np.zeros(place.max(initial=-1) + 1, bool)
     has_end[place[is_end]] = True
     point = _number_rows(place, np.where(has_end[place], 0, layer))
     _, row = np.unique(point, return_index=True)
@@ -228,7 +228,7 @@ class _StraightSegments:
         count = np.bincount(self.point.ravel(), minlength=n_points)
         joints = np.flatnonzero(count == 2)
         first = (np.cumsum(count) - count)[joints]
-        inner = np.zeros(n_points, dtype=bool)
+        inner = np.zeros(n_points, bool)
         # one segment as it leaves, the other as it arrives
         leaving_kind = kind.ravel()[end[first]]
         arriving_kind = kind[:, ::-1].ravel()[end[first + 1]]
@@ -238,7 +238,7 @@ class _StraightSegments:
 
 def _number_rows(*columns: FloatArray | IntArray) -> IntArray:
     """Numbers (n,) from 0 on that are equal where all columns (n,) are, in lexicographic order."""
-    number = np.zeros(len(columns[0]), dtype=int)
+    number = np.zeros(len(columns[0]), int)
     for column in columns:
         _, value = np.unique(column, return_inverse=True)
         pair = number * (value.max(initial=0) + 1) + value

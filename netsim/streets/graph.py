@@ -45,7 +45,7 @@ class Paths:
     @classmethod
     def none(cls, count: int) -> Paths:
         """Paths without vertices."""
-        return cls(no_places(), np.zeros(count + 1, dtype=int), no_floats())
+        return cls(no_places(), np.zeros(count + 1, int), no_floats())
 
     @classmethod
     def join(cls, pieces: Sequence[Paths]) -> Paths:
@@ -75,7 +75,7 @@ class Paths:
     @property
     def step_starts(self) -> IntArray:
         """The vertices (k,) that another one of the same path follows."""
-        inner = np.ones(len(self.vertex_m), dtype=bool)
+        inner = np.ones(len(self.vertex_m), bool)
         inner[self.first[1:] - 1] = False
         return np.flatnonzero(inner)
 

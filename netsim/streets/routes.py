@@ -153,7 +153,7 @@ class _Trees:
         n = len(graph.node_m)
         self.capacity = max(2, _MAX_BYTES // len(MODES) // (_BYTES_PER_NODE * n))
         # memory is taken when a row is written
-        self.following = np.empty((self.capacity, n), dtype=np.int32)
+        self.following = np.empty((self.capacity, n), np.int32)
         self.time_s = np.empty((self.capacity, n))
         self._row: dict[int, int] = {}
         # of each pair of neighbours the fastest street, of equally fast ones the first

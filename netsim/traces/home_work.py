@@ -65,7 +65,7 @@ def find_user_places(position_m: FloatArray, time_s: FloatArray, clock: Clock) -
     known_s = np.minimum(np.diff(time_s, append=time_s[-1]), KNOWN_S)
     place = _group_places(position_m, time_s, known_s)
     wall_s = clock.wall_s(time_s)
-    always = np.ones(len(place), dtype=bool)
+    always = np.ones(len(place), bool)
     night, nights = _measure_s_at_usual_place(place, known_s, wall_s, NIGHT_H, NIGHT_SHARE, always)
     if not night.any():
         densest = np.bincount(place, known_s).argmax()
@@ -102,7 +102,7 @@ def _group_places(position_m: FloatArray, time_s: FloatArray, known_s: FloatArra
 
 def _number_stays(position_m: FloatArray, time_s: FloatArray) -> IntArray:
     """The stay (n,) of each fix, in order of time."""
-    begins = np.zeros(len(time_s), dtype=int)
+    begins = np.zeros(len(time_s), int)
     (x0, y0) = position_m[0].tolist()
     before_s = time_s[0]
     max_s = KNOWN_S + compute_rounding_s(KNOWN_S, time_s[-1])
@@ -174,4 +174,4 @@ def _average_groups(position_m: FloatArray, weight: FloatArray, group: IntArray)
 def _average_place(position_m: FloatArray, weight: FloatArray, is_own: BoolArray) -> FloatArray:
     if not is_own.any():
         return np.full(2, np.nan)
-    return _average_groups(position_m[is_own], weight[is_own], np.zeros(is_own.sum(), dtype=int))[0]
+    return _average_groups(position_m[is_own], weight[is_own], np.zeros(is_own.sum(), int))[0]

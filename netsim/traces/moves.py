@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf, nan, pi
 from typing import Any, TypeVar
 
 import numpy as np
@@ -86,12 +87,12 @@ def chain_drives(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: floa
     first = order[edges[:-1]]
     last = order[edges[1:] - 1]
     chain_of = np.full(ids.max() + 1, -1)
-    ends_s = np.full(len(first), np.inf)  # of chains; the others never end
+    ends_s = np.full(len(first), inf)  # of chains; the others never end
     ends_m = np.zeros((len(first), 2))
     n_chains = 0
     for begin, end in sorted(zip(first, last, strict=True), key=lambda drive: time_s[drive[0]]):
         distance_m = np.linalg.norm(ends_m - xy_m[begin], axis=1)
-        away_m = np.where(ends_s > time_s[begin], np.inf, distance_m)
+        away_m = np.where(ends_s > time_s[begin], inf, distance_m)
         chain = int(np.argmin(away_m))
         if away_m[chain] > reach_m:
             chain = n_chains
@@ -101,7 +102,7 @@ def chain_drives(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: floa
         chain_of[ids[begin]] = chain
     n_ids = np.bincount(chain_of[ids[first]])
     busiest = np.argsort(-np.bincount(chain_of[ids]), kind="stable")
-    number = np.zeros(n_chains, dtype=int)
+    number = np.zeros(n_chains, int)
     is_chain = n_ids[busiest] > 1
     number[busiest[is_chain]] = np.arange(1, (n_ids > 1).sum() + 1)
     return np.where(chain_of >= 0, number[chain_of], 0)
@@ -121,10 +122,10 @@ def sample_rows(moves: Moves, every_s: float) -> BoolArray:
     period = np.floor(moves.time_s / every_s + 1e-9)
     order = np.lexsort((moves.time_s, period, moves.user))
     time_s = moves.time_s[order]
-    new = np.ones(len(order), dtype=bool)
+    new = np.ones(len(order), bool)
     is_new_user = np.diff(moves.user[order]) != 0
     new[1:] = is_new_user | (np.diff(period[order]) != 0)
-    due = np.empty(len(order), dtype=bool)
+    due = np.empty(len(order), bool)
     due[order] = time_s == time_s[new][np.cumsum(new) - 1]
     return due
 
@@ -270,7 +271,7 @@ def measure_steps(moves: Moves) -> TraceSteps:
     start = np.where(gap_s == 0, first[1:], row[:-1])
     away_m = xy_m[1:] - xy_m[start]
     step_m = np.hypot(away_m[:, 0], away_m[:, 1])
-    step_m[is_other_user] = np.nan
+    step_m[is_other_user] = nan
     at_once = (gap_s == 0) & (step_m > 0)
     fast = step_m > TOO_FAST_M_S * np.where(gap_s == 0, _CLOCK_S, gap_s)
     n = (at_once | ((gap_s > 0) & np.isfinite(step_m))).sum()
@@ -334,7 +335,7 @@ def _report_regions(place: FloatArray, moves: Moves) -> Iterator[Notice]:
     """Rows that are more than 1,000 km apart, with boxes of 3 degrees around where most of them
     are.
     """
-    elsewhere = np.ones(len(place), dtype=bool)
+    elsewhere = np.ones(len(place), bool)
     boxes = list[str]()
     if np.ptp(moves.xy_m, axis=0).max() < 1e6:
         return
@@ -356,7 +357,7 @@ def _report_no_fixes(place: FloatArray) -> Iterator[Notice]:
     sea.
     """
     zero = (place == 0).all(axis=1)
-    if np.abs(place).max() < np.pi:
+    if np.abs(place).max() < pi:
         yield notice("trace-near-zero")
         return
     placed = place[~zero]

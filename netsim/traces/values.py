@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -48,10 +49,10 @@ def to_number(text: str) -> float:
     """A float, NaN if it is none (Python alone would read 1_000 as a number)."""
     try:
         if "_" in text:
-            return float("nan")
+            return nan
         return float(text)
     except ValueError:
-        return float("nan")
+        return nan
 
 
 def to_numbers(text: Sequence[str]) -> FloatArray:
@@ -150,7 +151,7 @@ def parse_bounded(
         if required or not is_missing(text[row]):
             problem = f"{quote_text(text[row])} is not a number in [{low:g}, {high:g}]"
             raise Refused(row, f"{problem}; {suggest_remedy(text[row], high)}")
-        value[row] = np.nan
+        value[row] = nan
     return value
 
 
@@ -478,8 +479,7 @@ def _describe_date(text: Sequence[str], value: float, header: str) -> str:
     step = np.abs(np.diff(to_numbers(text[:1000])))
     finely = len(decimals) >= _SERIAL_DECIMALS and (step[step > 0] < _SERIAL_STEP).all()
     is_in_range = _SERIAL_DAYS[0] <= value < _SERIAL_DAYS[1]
-    is_serial = is_in_range and (finely or "date" in header.lower())
-    if is_serial:
+    if is_in_range and (finely or "date" in header.lower()):
         return _format_serial(value)
     return ""
 

@@ -113,7 +113,8 @@ def open_sweep(*folders: str | Path) -> Results:
 
     from scenarios.app.report.compare_page import build_comparison_page
     from scenarios.app.results.gathered import gather_runs
-    from scenarios.app.results.shown import build_lines_by_label, group_by_label
+    from scenarios.app.results.shown import build_lines_by_label
+    from scenarios.app.results.statistics import group_by_label
 
     paths = [Path(folder) for folder in folders]
     gathered = gather_runs(paths)

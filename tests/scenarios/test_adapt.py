@@ -237,7 +237,7 @@ def test_an_interrupted_sweep_ends_in_the_same_bytes(
 
 
 def test_failed_runs_of_tuning_end_the_command(sweep_folder, scenario, monkeypatch, capsys):
-    monkeypatch.setattr(adapt, "read_failures", lambda folder: ["one"])
+    monkeypatch.setattr("scenarios.app.results.folder.read_failures", lambda folder: ["one"])
     assert main(command(scenario, sweep_folder, "--adapt", str(N))) == 1
     assert "1 runs of tuning failed, see" in capsys.readouterr().err
 

@@ -7,6 +7,7 @@ Order Statistics, 3rd ed., Sec. 7.1), which assumes no normal distribution and t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from importlib import resources
 from itertools import pairwise
 from math import inf, nan
@@ -60,10 +61,9 @@ class MedianBounds:
         None where neither.
         """
         low, high, _ = compute_median_bounds_and_coverage(self.values)
-        outside = high < self.low or low > self.high
         if self.low <= low and high <= self.high:
             return True
-        if outside:
+        if high < self.low or low > self.high:
             return False
         return None
 
@@ -178,10 +178,7 @@ class ClaimRule(Part):
         """Compute what it looks at in a run, NaN where that is missing, infinite where a null means
         so.
         """
-        value, *other = (read_value(run, key) for key in self.keys)
-        if other:
-            return _subtract(value, other[0])
-        return value
+        return reduce(_subtract, (read_value(run, key) for key in self.keys))
 
     def build_median_bounds(self, values: FloatArray, printed: float) -> list[MedianBounds]:
         """Build what must be true of the values (label, seed), seeds paired; `printed` is the
@@ -372,22 +369,16 @@ def read_claims(path: Path) -> Claims:
     document = read_document(path)
     written = build_model(Claims, document)
     wrong = []
-    scenarios = []
+    claims = []
     for i, claim in enumerate(written.claims):
         try:
-            scenarios.append(_resolve_scenario(claim.scenario, path.parent))
+            scenario = _resolve_scenario(claim.scenario, path.parent)
+            claims.append(claim.model_copy(update={"scenario": scenario}))
         except ValueError as error:
             wrong.append(f"{document.format_place(('claims', i, 'scenario'))}: {error}")
     if wrong:
         raise BadInput(*wrong)
-    scenario_by_name = dict(
-        zip((claim.scenario for claim in written.claims), scenarios, strict=True)
-    )
-    claims = tuple(
-        claim.model_copy(update={"scenario": scenario_by_name[claim.scenario]})
-        for claim in written.claims
-    )
-    return written.model_copy(update={"claims": claims})
+    return written.model_copy(update={"claims": tuple(claims)})
 
 
 def select_claims(claims: Sequence[Claim], paper: str) -> list[Claim]:

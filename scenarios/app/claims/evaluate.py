@@ -33,6 +33,7 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.read import Manifest, list_finished_runs
 from scenarios.app.results.shown import format_seed_values
+from scenarios.app.results.statistics import group_by_label
 from scenarios.app.results.summary_keys import find_measure, read_value
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.executor import Engine
@@ -99,9 +100,7 @@ def play_claims(
     the same study, inputs and version of netsim, and is refused else, unless `overwrite`.
     """
     reasons = {}
-    rules: dict[str, list[ClaimRule]] = {}
-    for claim in claims:
-        rules.setdefault(claim.scenario, []).append(claim.rule)
+    rules = group_by_label((claim.scenario, claim.rule) for claim in claims)
     if any(not describe_file_kind(places[name] / RUNS) for name in rules):
         engine.check()
     for name, own_rules in rules.items():
@@ -114,10 +113,9 @@ def play_claims(
             study = Scenario.from_source(name)
             if study.study.vary is None:
                 study = study.with_changes({"vary": {"seed": [study.study.seed]}})
-            sweep = Sweep(
+            Sweep(
                 study, place, at_once, watch_part, overwrite, labels, engine=engine, resources=how
-            )
-            sweep.play()
+            ).play()
             if failed := read_failures(place):
                 reasons[name] = " ".join(format_failures(failed))
         except BadInput as error:
@@ -304,8 +302,7 @@ def _needs_useful_model(rule: ClaimRule) -> bool:
     if measure is None or measure.group != "attack" or rule.kind == "alike":
         return False
     if rule.kind == "at-most":
-        has_diverged = measure.key.endswith(".diverged.percent")
-        return not (has_diverged or measure.unit in ("m", "m^0.5"))
+        return not (measure.key.endswith(".diverged.percent") or measure.unit in ("m", "m^0.5"))
     if rule.kind in ("at-least", "exceeds"):
         return not ("_located." in measure.key and measure.unit == "%")
     return True

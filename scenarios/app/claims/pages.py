@@ -56,8 +56,7 @@ def describe_counts(verdicts: Verdicts) -> str:
     counts = []
     if decided:
         counts = [f"{decided.count(word)} {word}" for word in (HOLDS, FAILS, OPEN)]
-    n_left = len(verdicts) - len(decided)
-    if n_left:
+    if n_left := len(verdicts) - len(decided):
         counts.append(f"{n_left} not played")
     return f"{format_count(len(verdicts), 'statement')}: {', '.join(counts)}"
 
@@ -118,9 +117,8 @@ def _format_cells(verdict: Verdict) -> list[str]:
     return cells
 
 
-def _to_markdown_table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def _to_markdown_table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
     """Lay rows out as a table in Markdown."""
-    heads = list(heads)
     return "\n".join(f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows))
 
 

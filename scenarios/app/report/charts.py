@@ -200,9 +200,9 @@ class Chart:
         spans: Sequence[Figure] = (),
     ) -> list[Panel]:
         """Draw the figure of these curves, or say why there is none."""
-        cells: list[Axes] = []
-        for quantity in self.quantities:
-            cells += quantity.build_axes(styles, draws)
+        cells = [
+            axes for quantity in self.quantities for axes in quantity.build_axes(styles, draws)
+        ]
         if cells:
             caption = self.caption.replace("{near}", f"{hit_radius_m:g}") + note
             figure = lay_out_axes(cells, x_axis, self.height, spans=spans)
@@ -348,9 +348,7 @@ def _is_lost(grid: TimeGrid) -> BoolArray:
 
 def _make_named_law(place: str) -> Law:
     """Make the law of which attacked UEs that have it home, work or both is named, in percent."""
-    places = [place]
-    if place == "both":
-        places = ["home", "work"]
+    places = ["home", "work"] if place == "both" else [place]
 
     def law(run: Run, attack: str) -> Series:
         rows = run.get_rows("leakage", "attack", attack)

@@ -69,11 +69,11 @@ from scenarios.app.results.outcome import (
     pick_leading_line,
 )
 from scenarios.app.results.read import Manifest, Run, load_finished_run
-from scenarios.app.results.shown import group_by_label
 from scenarios.app.results.statistics import (
     compute_quantile_over_tracks,
     format_figure,
     format_mean,
+    group_by_label,
 )
 from scenarios.app.results.table import (
     ByLabel,
@@ -157,8 +157,9 @@ def build_comparison_page(
     """
     outcome = build_comparison_outcome(gathered, place)
     if gathered.is_training:
-        settings = Chapter("tradeoffs", "Settings", plot_drawn_points(place))
-        return render_outcome(outcome, [settings], [command])
+        return render_outcome(
+            outcome, [Chapter("tradeoffs", "Settings", plot_drawn_points(place))], [command]
+        )
     members = _read_members(gathered)
     labels = group_by_label(gathered.summaries)
     studies = {member.label: member.study for member in reversed(members)}
@@ -442,20 +443,25 @@ def draw_tradeoff(labels: ByLabel, curves: CurveLabels | None = None) -> Panel:
             cells.append(_build_tradeoff_axes(pairs, curves or {}, [*labels]))
             models += [model for model, _ in pairs.values()]
     if not cells:
-        missing = "No label has both an attack's result and a finite measure of its model."
-        return Panel(key, title, missing)
+        return Panel(
+            key, title, "No label has both an attack's result and a finite measure of its model."
+        )
     better = "left" if models[0].unit == "dB" else "right"
-    x_title = f"{models[0].title}<br><i>{better}: a better model</i>"
-    x_axis: Figure = {"title": x_title, "hoverformat": ",.3~r"}
+    x_axis = {
+        "title": f"{models[0].title}<br><i>{better}: a better model</i>",
+        "hoverformat": ",.3~r",
+    }
     traces = [trace for cell in cells for trace in cell.traces]
     if is_wide(x for trace in traces for x in trace["x"]):
         x_axis["type"] = "log"
-    caption = (
+    return Panel(
+        key,
+        title,
         "One mark per label: the mean over seeds, bars over their range; of shares, the 95 % "
         "interval. Hollow: the model is not useful. Lines are baselines, two where labels differ "
-        "in one: then the smallest and the largest."
+        "in one: then the smallest and the largest.",
+        lay_out_axes(cells, x_axis, 400, closest=True),
     )
-    return Panel(key, title, caption, lay_out_axes(cells, x_axis, 400, closest=True))
 
 
 def _build_tradeoff_axes(pairs: Pairs, curves: CurveLabels, labels: Sequence[str]) -> Axes:

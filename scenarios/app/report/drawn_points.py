@@ -40,17 +40,16 @@ def plot_drawn_points(folder: Path) -> list[Panel]:
     search = read_search_result(folder)
     looks = [(CurveStyle("runs", PALETTE[0]), rows)]
     keys = list(_MODEL)
-    objectives: list[str] = []
     if search is not None:
         best = [row for row in rows if row["label"] in search.best]
         looks.append((CurveStyle("best", PALETTE[1], "diamond"), best))
-        keys = objectives = list(search.objectives)
+        keys = list(search.objectives)
     panels = []
     for key in keys:
         if not any(row.get(key) for row in rows):
             continue
         axes = []
-        for name in (*names, *(objective for objective in objectives if objective != key)):
+        for name in (*names, *(other for other in keys if search and other != key)):
             traces = [_mark_runs(look, look_rows, name, key) for look, look_rows in looks]
             axes.append(Axes(key, traces, escape_plotly(name), near=True))
         figure = lay_out_axes(axes, {"title": "value"}, closest=True)

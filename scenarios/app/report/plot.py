@@ -75,7 +75,7 @@ def render_outcome(
 
     below : small print, besides what the outcome stands on.
     """
-    first: Fields = {
+    first = {
         "answers": outcome.answers,
         "notices": outcome.notices,
         "facts": outcome.facts,
@@ -127,8 +127,9 @@ def _read_asset(name: str) -> Markup:
 
 def _mark_ranges(cell: str) -> Markup:
     """Mark figures; their quartiles may stand below them but are not broken."""
-    escaped = str(escape(cell))
-    return Markup(re.sub(r" \[([^\[\]]*)\]", r' <span class="range">[\1]</span>', escaped))  # noqa: S704
+    return Markup(  # noqa: S704
+        re.sub(r" \[([^\[\]]*)\]", r' <span class="range">[\1]</span>', str(escape(cell)))
+    )
 
 
 def _split_sentence(text: str) -> list[str]:
@@ -288,11 +289,8 @@ def draw_band_between(look: CurveStyle, x: Places, low: FloatArray, high: FloatA
     indices = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
     for piece in np.split(indices, np.flatnonzero(np.diff(indices) > 1) + 1):
         back = piece[::-1]
-        xs += [x[i] for i in (*piece, *back)]
-        ys += to_json_numbers(low[piece])
-        ys += to_json_numbers(high[back])
-        xs.append(None)
-        ys.append(None)
+        xs += [*(x[i] for i in (*piece, *back)), None]
+        ys += [*to_json_numbers(low[piece]), *to_json_numbers(high[back]), None]
     return {
         **draw_curve(look, xs, np.zeros(0)),
         "y": ys,
@@ -354,9 +352,7 @@ def lay_out_axes(
     height : of one cell, pixels. closest : whether the hover text is that of the nearest point, not
     of all curves. spans : ends x0 and x1 of what is marked along every horizontal axis.
     """
-    columns = min(2, len(cells))
-    if len(cells) == 3:
-        columns = 3
+    columns = 3 if len(cells) == 3 else min(2, len(cells))
     rows = -(-len(cells) // columns)
     data = []
     annotations = []
@@ -428,4 +424,4 @@ def _choose_scale(cell: Axes) -> Figure:
 def is_wide(values: Iterable[float | None]) -> bool:
     """Whether values span so much that only a logarithmic axis shows them all."""
     positive = [value for value in values if value is not None and value > 0]
-    return len(positive) > 0 and max(positive) > WIDE_RANGE * min(positive)
+    return bool(positive) and max(positive) > WIDE_RANGE * min(positive)

@@ -70,7 +70,7 @@ def _find_fixed_rows(tracks: Table, place_m: FloatArray) -> BoolArray:
     has_changed = (state[1:] != state[:-1]).any(axis=1)
     is_other_ue = tracks["ue"][1:] != tracks["ue"][:-1]
     is_end = has_changed & (is_other_ue | is_absent[1:])
-    return np.asarray(np.append(True, has_changed) | np.append(is_end, True))
+    return np.append(True, has_changed) | np.append(is_end, True)
 
 
 def _measure_deviation_m(
@@ -81,7 +81,7 @@ def _measure_deviation_m(
     share = np.zeros(len(row))
     np.divide(time_s[row] - time_s[a], span_s, out=share, where=span_s > 0)
     moved_m = share[:, None] * (place_m[b] - place_m[a])
-    return np.asarray(np.linalg.norm(place_m[row] - place_m[a] - moved_m, axis=1))
+    return np.linalg.norm(place_m[row] - place_m[a] - moved_m, axis=1)
 
 
 MOST_UES = 1000
@@ -151,8 +151,8 @@ def build_replay_chapter(run: Run) -> Chapter:
         "duration_s": run.manifest.duration_s,
         "hit_radius_m": run.hit_radius_m,
         "first_day": str(clock.first_day),
-        "clock_changes": [list(change) for change in clock.changes],
-        "ues": [str(name) for name in run.tables["ues"]["name"][: len(tables["ues"]["home_x_m"])]],
+        "clock_changes": clock.changes,
+        "ues": run.tables["ues"]["name"][: len(tables["ues"]["home_x_m"])].tolist(),
         "attacks": [
             {"name": look.name, "color": look.color} for look in assign_styles(run.attacks)
         ],

@@ -69,6 +69,7 @@ from scenarios.app.results.read import (
     Table,
     accumulate_known_hours,
     get_section,
+    iterate_cells,
     list_tracking_attacks,
     select_known_values,
     select_rows,
@@ -219,13 +220,16 @@ def build_run_chapters(run: Run) -> list[Chapter]:
         method += draw_densities(run.surfaces)
     method += _draw_metrics(run)
     spent = render_records(_ACCOUNTS, select_worst_accounts(run.tables["privacy"]))
-    privacy: list[str | Panel] = [spent, *PRIVACY.build_panels(run), *AUDIT.build_panels(run)]
     audited = render_records(_AUDITED, select_worst_audits(run.tables["audit"]))
     return [
         Chapter("leakage", "Leakage", leaks + draw_roc(run)),
         Chapter("tracking", "Tracking", draw_tracking(run)),
         Chapter("utility-chapter", "Model", UTILITY.build_panels(run)),
-        Chapter("privacy", "Privacy spent", privacy),
+        Chapter(
+            "privacy",
+            "Privacy spent",
+            [spent, *PRIVACY.build_panels(run), *AUDIT.build_panels(run)],
+        ),
         Chapter("audit", "Audit of privacy", [audited]),
         Chapter("radio-figures", "Radio", [draw_service(run), draw_radio(run)]),
         Chapter("uploads", "Uploads", draw_uploads(run)),
@@ -250,8 +254,9 @@ def draw_roc(run: Run) -> list[Panel]:
         "chance follows the dashed line."
     )
     axes = Axes("members found (%)", traces, log=True)
-    x_axis = {"type": "log", "title": "non-members taken for members (%)"}
-    figure = lay_out_axes([axes], x_axis, 380, closest=True)
+    figure = lay_out_axes(
+        [axes], {"type": "log", "title": "non-members taken for members (%)"}, 380, closest=True
+    )
     return [Panel("roc", "Membership inference (ROC)", caption, figure)]
 
 
@@ -259,8 +264,7 @@ def _draw_metrics(run: Run) -> list[Panel]:
     """Draw each metric that a part reports and that changes, except those drawn elsewhere."""
     rows = run.get_rows("metrics")
     quantities = []
-    names = zip(map(str, rows["part"]), map(str, rows["name"]), strict=True)
-    for source, name in dict.fromkeys(names):
+    for source, name in dict.fromkeys(iterate_cells(rows, "part", "name")):
         metric = select_rows(rows, (rows["part"] == source) & (rows["name"] == name))
         values = metric["value"]
         if name not in _ELSEWHERE and len(set(values[np.isfinite(values)])) > 1:
@@ -269,9 +273,14 @@ def _draw_metrics(run: Run) -> list[Panel]:
     n_more = len(quantities) - MOST_METRICS
     if n_more > 0:
         caption += f" Not drawn: {format_count(n_more, 'more metric')}."
-    title = "What parts report of themselves"
-    look = style_one_curve("the run")
-    chart = Chart("metrics", title, quantities[:MOST_METRICS], caption, by=look, height=200)
+    chart = Chart(
+        "metrics",
+        "What parts report of themselves",
+        quantities[:MOST_METRICS],
+        caption,
+        by=style_one_curve("the run"),
+        height=200,
+    )
     return chart.build_panels(run)
 
 
@@ -291,13 +300,15 @@ LOOKS = {
 
 def draw_tracking(run: Run) -> list[str | Panel]:
     """Draw figures of attacks that track, state probabilities or link; nothing without any."""
-    parts: list[str | Panel] = []
+    panels = []
     for k, name in enumerate(list_tracking_attacks(run)):
-        parts += build_tracking_chart(run, name, k).build_panels(run)
-    parts.append(build_reliability_table(run))
-    parts += LINKING.build_panels(run)
-    parts.append(render_records(_UNICITY, run.tables["unicity"]))
-    return parts
+        panels += build_tracking_chart(run, name, k).build_panels(run)
+    return [
+        *panels,
+        build_reliability_table(run),
+        *LINKING.build_panels(run),
+        render_records(_UNICITY, run.tables["unicity"]),
+    ]
 
 
 def build_tracking_chart(run: Run, attack: str, k: int = 0) -> Chart:
@@ -426,9 +437,12 @@ def build_reliability_table(run: Run) -> str:
                 error = Mark(format_figure(100 * measured.error), measured.error)
                 perfect = format_figure(100 * measured.by_chance_error)
                 rows.append([name, kind, measured.count, error, perfect])
-    title = "Expected calibration error (ECE) of stated probabilities, in percentage points"
-    heads = ["attack", "answers", "number", "ECE", "ECE of right probabilities"]
-    return render_table(title, heads, rows, "calibration")
+    return render_table(
+        "Expected calibration error (ECE) of stated probabilities, in percentage points",
+        ["attack", "answers", "number", "ECE", "ECE of right probabilities"],
+        rows,
+        "calibration",
+    )
 
 
 def _measure_reliabilities(run: Run, name: str) -> Iterator[tuple[str, Reliability]]:
@@ -478,8 +492,7 @@ def draw_latency(uploads: Table) -> Panel:
             quantile_s = np.quantile(known_s, percent / 100.0)
             is_shown = quantile_s > 0  # the axis has no zero
             x = to_json_numbers(quantile_s[is_shown])
-            curve = draw_curve(look, x, percent[is_shown], mode="lines", hovertemplate=hover)
-            traces.append(curve)
+            traces.append(draw_curve(look, x, percent[is_shown], mode="lines", hovertemplate=hover))
     if not traces:
         return Panel(key, title, "No upload arrived.")
     caption = (
@@ -487,8 +500,12 @@ def draw_latency(uploads: Table) -> Panel:
         "arrived. Waiting is until the first grant; sending includes pauses between grants. A "
         "part of length zero lies to the left of the axis."
     )
-    axes = Axes("uploads that arrived (%)", traces, percent=True)
-    figure = lay_out_axes([axes], {"title": "time (s)", "type": "log"}, 320, closest=True)
+    figure = lay_out_axes(
+        [Axes("uploads that arrived (%)", traces, percent=True)],
+        {"title": "time (s)", "type": "log"},
+        320,
+        closest=True,
+    )
     return Panel(key, title, caption, figure)
 
 
@@ -569,8 +586,12 @@ def draw_radio(run: Run) -> Panel:
         return Panel(key, title, "There is no outdoor place, so no link was sampled.")
     links = f"{format_count(n_station, 'base station')} at {format_count(n_place, 'place')}"
     caption = f"Mean received power without small-scale fading, from {links}. A dot is a link."
-    axes = Axes("RSRP (dBm)", traces, near=True)
-    figure = lay_out_axes([axes], {"type": "log", "title": "distance (m)"}, 380, closest=True)
+    figure = lay_out_axes(
+        [Axes("RSRP (dBm)", traces, near=True)],
+        {"type": "log", "title": "distance (m)"},
+        380,
+        closest=True,
+    )
     return Panel(key, title, caption, figure)
 
 
@@ -582,7 +603,7 @@ SERVICE = Chart(
     "Latency is from the request to "
     "the last bit. Energy is that of all uplinks and all training of the round.",
     "The uplink is ideal, or no SINR was recorded.",
-    by=lambda run: [CurveStyle("all UEs", DARK)],
+    by=style_one_curve("all UEs"),
 )
 
 
@@ -624,21 +645,30 @@ def draw_distributions(shown: Sequence[tuple[CurveStyle, Sequence[Curves]]]) -> 
             if np.isfinite(quantiles).any():
                 x = to_json_numbers(factor * compute_quantile_over_tracks(quantiles.T, 0.5))
                 percent = np.linspace(0.0, 100.0, quantiles.shape[1])
-                hover = f"%{{y:.0f}} % up to %{{x:.3~r}} {unit}"
-                traces.append(draw_curve(look, x, percent, mode="lines", hovertemplate=hover))
+                traces.append(
+                    draw_curve(
+                        look,
+                        x,
+                        percent,
+                        mode="lines",
+                        hovertemplate=f"%{{y:.0f}} % up to %{{x:.3~r}} {unit}",
+                    )
+                )
         if traces:
             cells.append(Axes("samples (%)", traces, x_title=f"{word} ({unit})", percent=True))
     if not cells:
         return Panel("distributions", title, "There were no samples.")
-    caption = (
+    return Panel(
+        "distributions",
+        title,
         "Share of samples at most at a value; a sample is a UE that is present at a sampling "
         "time. Gain is antenna gain minus path loss plus shadowing and, indoors, minus "
         "penetration loss; geometry is the power of the serving cell over the sum of all "
         "others', SINR the same with noise. The rate is that of a UE that is given the whole "
         "band of its cell (see the channel card). Of several seeds a line is the median of each "
-        "quantile."
+        "quantile.",
+        lay_out_axes(cells, {}, 300, closest=True),
     )
-    return Panel("distributions", title, caption, lay_out_axes(cells, {}, 300, closest=True))
 
 
 def _build_handover_table(run: Run) -> str:

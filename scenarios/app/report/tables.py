@@ -138,12 +138,16 @@ def draw_densities(surfaces: Arrays) -> list[Panel]:
     ]
     if not maps:
         return [Panel(key, title, "No answer was decoded, so there is no map.")]
-    caption = (
-        "Yellow is high. The answer is that of the UE nearest to the centre of the area "
-        "(the cross), before any "
-        "defense: for a server that sees one wave, all bright places are equally likely."
-    )
-    return [Panel(key, title, caption, draw_heatmaps(maps))]
+    return [
+        Panel(
+            key,
+            title,
+            "Yellow is high. The answer is that of the UE nearest to the centre of the area "
+            "(the cross), before any "
+            "defense: for a server that sees one wave, all bright places are equally likely.",
+            draw_heatmaps(maps),
+        )
+    ]
 
 
 def draw_obstacles(grid: Arrays) -> list[Panel]:
@@ -163,11 +167,15 @@ def draw_obstacles(grid: Arrays) -> list[Panel]:
         share = np.maximum(size / (size.max(initial=0.0) or 1.0), 10.0**-_DECADES)
         maps.append(Heat(title, x_m, y_m, np.log10(share), "decades", grid["place_m"]))
     title = "Map of obstacles, and the gradient of one UE"
-    caption = (
-        "Heights in metres above ground. Gradients are those of the first UE (white cross) in "
-        "the last round: absolute value in decades below the largest cell, cut at four."
-    )
-    return [Panel("grid", title, caption, draw_heatmaps(maps))]
+    return [
+        Panel(
+            "grid",
+            title,
+            "Heights in metres above ground. Gradients are those of the first UE (white cross) in "
+            "the last round: absolute value in decades below the largest cell, cut at four.",
+            draw_heatmaps(maps),
+        )
+    ]
 
 
 def draw_compared_densities(runs: LabelledRuns) -> Iterator[Panel]:
@@ -180,11 +188,13 @@ def draw_compared_densities(runs: LabelledRuns) -> Iterator[Panel]:
     estimates = [build_density_map(label, surfaces, "estimate") for label, surfaces in shown]
     answers = [build_density_map(label, own, "answer") for label, own in shown if "answer" in own]
     if answers:
-        caption = (
+        yield Panel(
+            "density-answers",
+            "Answer of one UE",
             "The cross is the UE. With few waves many places are equally likely; with many "
-            "one stands out."
+            "one stands out.",
+            draw_heatmaps(answers),
         )
-        yield Panel("density-answers", "Answer of one UE", caption, draw_heatmaps(answers))
     _, surfaces = shown[0]
     maps = [
         build_density_map(DENSITIES[name], surfaces, name)
@@ -207,8 +217,7 @@ MOST_COLUMNS = 16  # labels that are columns of a table of settings; more are it
 
 def name_trace_file(study: Record) -> str:
     """Return the name of the file of a trace that UEs replay; empty without one."""
-    path = get_section(study, "world", "ues", "mobility").get("trace")
-    if path:
+    if path := get_section(study, "world", "ues", "mobility").get("trace"):
         return f"trace {Path(str(path)).name}"
     return ""
 
@@ -247,8 +256,11 @@ def render_all_figures(labels: ByLabel) -> str:
         ]
         rows.append([key, *medians, describe_key(key)])
     title = f"Every figure: median [quartiles] over seeds, {len(rows)} keys"
-    table = render_table(title, ["key", *labels, "what it says"], rows, "every-figure")
-    return render_block("folded_parts", title, table)
+    return render_block(
+        "folded_parts",
+        title,
+        render_table(title, ["key", *labels, "what it says"], rows, "every-figure"),
+    )
 
 
 def render_records(title: str, rows: Table) -> str:
@@ -273,5 +285,4 @@ def render_differences(studies: Mapping[str, Record]) -> str:
     heads = ["key", *studies]
     if len(studies) > MOST_COLUMNS and rows:
         heads, *rows = map(list, zip(["variant", *studies], *rows, strict=True))
-    title = f"What differs from “{next(iter(studies))}”"
-    return render_table(title, heads, rows, "differences")
+    return render_table(f"What differs from “{next(iter(studies))}”", heads, rows, "differences")

@@ -82,9 +82,8 @@ class Seeds:
         n_failed = len(self.failed)
         if n + n_failed == 1:
             return ""
-        text = f", mean over {format_count(n, 'seed')}"
-        if n_failed:
-            text = f", mean over {n} of {n + n_failed} seeds ({n_failed} failed)"
+        seeds = f"{n} of {n + n_failed} seeds ({n_failed} failed)"
+        text = f", mean over {seeds if n_failed else format_count(n, 'seed')}"
         if n > 1:
             text += " with a 95 % interval"
         return text
@@ -282,5 +281,9 @@ def _draw_curve(seeds: Seeds) -> Panel:
         level = np.full(2, seeds.costs[OPTIMUM].mean())
         look = CurveStyle(f"baseline: {OPTIMUM}", DARK, dash="dot")
         lines.append(draw_curve(look, step[[0, -1]].tolist(), level, mode="lines"))
-    figure = lay_out_axes([Axes("cost", lines, near=True)], {"title": "steps"})
-    return Panel("curve", "Learning curve", caption, figure)
+    return Panel(
+        "curve",
+        "Learning curve",
+        caption,
+        lay_out_axes([Axes("cost", lines, near=True)], {"title": "steps"}),
+    )

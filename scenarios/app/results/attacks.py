@@ -54,10 +54,9 @@ def average_located_percent(summary: Record, name: str) -> float | None:
     Shares of homes, of workplaces, and of UEs without a home of their places of most time; None
     where there is no place to name.
     """
-    keys = [f"attack.{name}.{place}_located.percent" for place in ("home", "work", "densest")]
-    shares = [summary.get(key) for key in keys]
-    located = [share for share in shares if share is not None and not isnan(share)]
-    if located:
+    places = ("home", "work", "densest")
+    shares = [summary.get(f"attack.{name}.{place}_located.percent") for place in places]
+    if located := [share for share in shares if share is not None and not isnan(share)]:
         return sum(located) / len(located)
     return None
 

@@ -62,8 +62,7 @@ class Globe:
                 f"{self.folder}: the position {far[0]:g}, {far[1]:g} m in its records is beyond "
                 "the globe; run the study again"
             )
-        rounded: list[list[float]] = np.round(degrees, _DECIMALS).tolist()
-        return rounded
+        return np.round(degrees, _DECIMALS).tolist()
 
 
 def _split_stretches(run: Run) -> Iterator[Table]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from fl.round.tables import TABLES, read_tables
 from netsim import compiled
-from netsim.errors import BadInput, format_count, to_one_line
+from netsim.errors import BadInput, RunsFailed, format_count, to_one_line
 from netsim.record import Column, format_cell, unguard_cell, write_text
 from netsim.safe import (
     KEPT,
@@ -142,7 +142,7 @@ def read_marker(folder: Path) -> str:
 @contextmanager
 def lock_folder(
     folder: Path, mark: Mark, admit: Callable[[], object], waits: Callable[[], bool] = bool
-) -> Generator[None, None, None]:
+) -> Generator[None]:
     """Create a folder if need be, mark and lock it; only one process at a time does so.
 
     `admit` raises BadInput for a folder that may not be had. It is asked before anything is
@@ -260,8 +260,7 @@ def has_our_marker(folder: Path, kind: Mark) -> bool:
 
 def refuse_foreign_names(folder: Path, names: Collection[str], owner: str) -> None:
     """Refuse a folder for several runs that holds anything but these names; `what` it should be."""
-    foreign = sorted(name for name in list_names(folder) if find_whole_name(name) not in names)
-    if foreign:
+    if foreign := sorted(name for name in list_names(folder) if find_whole_name(name) not in names):
         raise BadInput(
             f"{folder}: exists and holds {foreign[0]!r}, which does not belong to {owner}; give "
             "--out an empty or new folder"
@@ -371,10 +370,9 @@ def read_finished_manifest(folder: Path) -> Fields:
     command = str(manifest.get("command") or "")
     error = folder / ERROR
     again = f"`{command}`" if command.startswith("netsim ") else "the same command"
+    trace = ""
     if describe_file_kind(error):
         trace = read_content(error, OURS_MOST_BYTES).decode("utf-8", "replace").strip()
-    else:
-        trace = ""
     state = f"failed ({to_one_line(trace.splitlines()[-1])})" if trace else "is not finished"
     raise BadInput(f"{folder}: this run {state}; {again} goes on where it stopped")
 
@@ -551,6 +549,14 @@ def read_failures(folder: Path) -> list[Failed]:
         ) from None
 
 
+def refuse_failures(folder: Path, what: str) -> None:
+    """Raise RunsFailed where some of several runs failed, which are those of `what`."""
+    if failed := len(read_failures(folder)):
+        raise RunsFailed(
+            f"{failed} runs of {what} failed, see {folder / FAILURES}; the same command goes on"
+        )
+
+
 def format_failures(failed: Sequence[Failed]) -> list[str]:
     """Format for people: how many failed, then each with its error and where its traceback lies;
     nothing where none did.
@@ -561,12 +567,7 @@ def format_failures(failed: Sequence[Failed]) -> list[str]:
         f"{run.label}, seed {run.seed}: {run.kind}: {run.error} ({run.folder}/{ERROR})"
         for run in failed
     ]
+    shown = [f"{format_count(len(lines), 'run')} failed:", *map(to_one_line, lines[:MOST_TOLD])]
     if len(lines) > MOST_TOLD:
-        rest = [f"and {len(lines) - MOST_TOLD:,} more, see {FAILURES}"]
-    else:
-        rest = []
-    return [
-        f"{format_count(len(lines), 'run')} failed:",
-        *map(to_one_line, lines[:MOST_TOLD]),
-        *rest,
-    ]
+        shown.append(f"and {len(lines) - MOST_TOLD:,} more, see {FAILURES}")
+    return shown

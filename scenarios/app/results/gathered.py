@@ -35,6 +35,7 @@ from scenarios.app.results.read import (
     read_curves,
     read_sweep_value,
 )
+from scenarios.app.results.statistics import group_by_label
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import to_flow_yaml
 from scenarios.app.study.yaml_document import dump_yaml, read_document
@@ -75,8 +76,7 @@ class Gathered:
     def drawn_indices(self) -> list[int]:
         """Places of the runs that are drawn: all, or a sample that is always the same."""
         n = len(self.runs)
-        places: list[int] = np.linspace(0, n - 1, min(n, MOST_DRAWN)).round().astype(int).tolist()
-        return places
+        return np.linspace(0, n - 1, min(n, MOST_DRAWN)).round().astype(int).tolist()
 
     @property
     def is_training(self) -> bool:
@@ -160,7 +160,7 @@ def gather_runs(folders: Sequence[Path]) -> Gathered:
             notes.append(to_one_line(f"{folder}: {' '.join(format_failures(failed))}"))
     sources = [*singles, *dict.fromkeys(folder for folder, _, _ in swept)]
     names = dict(zip(sources, _shorten_paths(sources), strict=True))
-    studies = {p: dump_yaml(_drop_seeds(read_document(p / STUDY).data)) for p in singles}
+    studies = {path: dump_yaml(_drop_seeds(read_document(path / STUDY).data)) for path in singles}
     pooled = [(study, path) for path, study in studies.items()]
     pooled += [(f"{names[folder]}: {label}", path) for folder, label, path in swept]
     kept, copies = drop_copies(pooled)
@@ -235,12 +235,9 @@ def _label_runs(
 
     Single ones, of `studies`, share a label with their other seeds, unless all do.
     """
-    places: dict[str, list[Path]] = {}
-    for label, path in kept:
-        places.setdefault(label, []).append(path)
     labelled: LabelledRuns = []
     is_one_study = len({*studies.values()}) < 2
-    for label, paths in places.items():
+    for label, paths in group_by_label(kept).items():
         first = paths[0]
         end = label.removeprefix(studies.get(first, ""))
         if len(paths) > 1 and not is_one_study:

@@ -57,10 +57,7 @@ def parse_constraint(text: str) -> Constraint:
     """Parse a bound as it is written: KEY<=NUMBER or KEY>=NUMBER."""
     match = _BOUND.fullmatch(text)
     try:
-        if match:
-            key, sign, bound = match.groups()
-        else:
-            key, sign, bound = ("", "", "nan")
+        key, sign, bound = match.groups() if match else ("", "", "nan")
         value = float(bound)
     except ValueError:
         value = nan
@@ -254,7 +251,6 @@ class SearchResult(BaseModel):
 
 def read_search_result(folder: Path) -> SearchResult | None:
     """Read what the search of a folder found; None where it is that of another sweep."""
-    values = read_sweep_value(folder, "tuned")
-    if values:
+    if values := read_sweep_value(folder, "tuned"):
         return parse_model(values, SearchResult, folder / SWEEP, "tune again")
     return None

@@ -20,10 +20,9 @@ from scenarios.app.results.shown import (
     build_headline,
     build_lines_by_label,
     describe_played,
-    group_by_label,
     read_adapted_rows,
 )
-from scenarios.app.results.statistics import format_figure
+from scenarios.app.results.statistics import format_figure, group_by_label
 from scenarios.app.results.table import (
     AT_CHANCE,
     FOUND,
@@ -168,9 +167,9 @@ def pick_leading_line(candidates: Lines) -> Line | None:
 
 def build_figures_table(title: str, shown: Lines, narrow: int = 99) -> OutcomeTable:
     """Build a table with a row for each line."""
-    result = "result"
-    if shown and shown[0].key.startswith("radio."):
-        result = "median [5 %, 95 % of samples]"
+    result = (
+        "median [5 %, 95 % of samples]" if shown and shown[0].key.startswith("radio.") else "result"
+    )
     rows: Cells = []
     for line in shown:
         name = Mark(line.title, kind="word")
@@ -209,11 +208,16 @@ def build_comparison_outcome(
     notices = [notice("runs-compared", text=text) for text in runs.remarks]
     notices += warn_of_useless_models(lines_by_label)
     rows, note = read_adapted_rows(place)
-    cells: Cells = [[*attacker.values()] for attacker in rows]
     tables = [
         build_variants_table(lines_by_label, runs.runs, place),
         *build_search_tables(place),
-        OutcomeTable("Adapted attackers", HEAD, cells, as_lines=True, notes=[note]),
+        OutcomeTable(
+            "Adapted attackers",
+            HEAD,
+            [[*attacker.values()] for attacker in rows],
+            as_lines=True,
+            notes=[note],
+        ),
     ]
     return Outcome(
         kind,
@@ -246,11 +250,10 @@ def build_variants_table(
     A row has the lines of the label, the attacks that find most, and seeds, which lead to the
     pages of its runs. The model, the shares and epsilon come first, and what has no verdict last.
     """
-    columns: dict[str, list[Line]] = {}
-    for label_lines in lines_by_label.values():
-        for line in label_lines:
-            columns.setdefault(line.title, []).append(line)
-    joined: dict[str, Line] = {}
+    columns = group_by_label(
+        (line.title, line) for label_lines in lines_by_label.values() for line in label_lines
+    )
+    joined = {}
     differs: dict[str, bool] = {}
     judged = set()
     first = set()
@@ -318,9 +321,13 @@ def build_search_tables(folder: Path) -> list[OutcomeTable]:
         notes.append(NO_WINNER)
     importance = search.importance.values()
     names = dict.fromkeys(name for shares in importance for name in shares)
-    cells: Cells = [[name, *(shares[name] for shares in importance)] for name in names]
     title = "Importance: share of the variance over trials that a setting explains"
     return [
         OutcomeTable("Trials", ["trial", *search.heads], rows, "trials", notes=notes),
-        OutcomeTable(title, ["setting", *search.importance], cells, narrow=0),
+        OutcomeTable(
+            title,
+            ["setting", *search.importance],
+            [[name, *(shares[name] for shares in importance)] for name in names],
+            narrow=0,
+        ),
     ]

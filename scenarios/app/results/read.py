@@ -50,6 +50,7 @@ from scenarios.app.results.folder import (
 from scenarios.app.results.folder import (
     Table as Table,
 )
+from scenarios.app.results.statistics import group_by_label
 from scenarios.app.results.summary_keys import BY_KEY
 from scenarios.app.study import Fields
 from scenarios.app.study.yaml_document import read_document
@@ -204,18 +205,14 @@ class Run:
     def attacks(self) -> list[str]:
         """Names of the attacks, in the order of the records."""
         names = map(BY_KEY["attack.NAME.centroid_error_m.median"].parse_name, self.summary)
-        summarised = [name for name in names if name is not None]
-        return list(dict.fromkeys([*map(str, self.tables["leakage"]["attack"]), *summarised]))
+        attacks = map(str, self.tables["leakage"]["attack"])
+        return list(dict.fromkeys([*attacks, *filter(None, names)]))
 
     @cached_property
     def names(self) -> dict[int, str]:
         """The name of each UE."""
         ues = self.tables["ues"]
-        return {
-            int(ue): str(name)
-            for ue, name in zip(ues["ue"], ues["name"], strict=True)
-            if np.isfinite(ue)
-        }
+        return {int(ue): name for ue, name in iterate_cells(ues, "ue", "name") if np.isfinite(ue)}
 
     @property
     def n_ue(self) -> int:
@@ -275,7 +272,7 @@ class Run:
         """Format simulated local time, as plotly's date axes read it."""
         clock = self.manifest.clock
         start = datetime.combine(clock.first_day, datetime.min.time())
-        shown_s = clock.wall_s(np.asarray(time_s, dtype=np.float64))
+        shown_s = clock.wall_s(time_s)
         return [str((start + timedelta(seconds=float(t))).replace(microsecond=0)) for t in shown_s]
 
 
@@ -356,8 +353,7 @@ class RunTables(Tables):
     def __missing__(self, name: str) -> Table:
         columns = read_record_table(self.folder, name, self.listed)
         path = self.folder / f"{name}.csv"
-        missing = [column for column in EVERY[name] if column not in columns]
-        if missing:
+        if missing := [column for column in EVERY[name] if column not in columns]:
             raise BadInput(f"{path}: column {missing[0]} is missing; run the study again")
         numbers = [column for column in columns if columns[column].dtype != object]
         _check_limits(path, columns, dict.fromkeys(numbers, (-_MOST, _MOST)) | _LIMITS)
@@ -379,10 +375,7 @@ class Frames(Mapping[str, "pandas.DataFrame"]):
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        if run.manifest.is_radio:
-            self._names = RADIO
-        else:
-            self._names = TABLES
+        self._names = RADIO if run.manifest.is_radio else TABLES
         self._made: dict[str, pandas.DataFrame] = {}
 
     def __getitem__(self, name: str) -> pandas.DataFrame:
@@ -508,7 +501,7 @@ def _read_ground(path: Path) -> Table:
     """Read what map.npz holds, indices as integers; nothing where there is none."""
     if not describe_file_kind(path):
         return {}
-    ground: Table = {**_read_arrays(path, _GROUND, needed=[*_GROUND][:6])}
+    ground = _read_arrays(path, _GROUND, needed=[*_GROUND][:6])
     ground |= {name: ground[name].astype(np.int64) for name in _PTR if name in ground}
     for layer in ("footprint", "street", "scenery"):
         ptr = ground.get(f"{layer}_ptr", np.zeros(1))
@@ -588,10 +581,8 @@ def read_curves(folder: Path) -> dict[str, list[str]]:
         rows.sort(key=lambda row: float(row["strength"]))
     except (KeyError, ValueError) as error:
         raise BadInput(f"{path}: damaged ({error}); start the sweep again") from None
-    labels: dict[str, dict[str, None]] = {}
-    for row in rows:
-        labels.setdefault(row["curve"], {})[row["label"]] = None
-    return {curve: [*along] for curve, along in labels.items()}
+    labels = group_by_label((row["curve"], row["label"]) for row in rows)
+    return {curve: [*dict.fromkeys(along)] for curve, along in labels.items()}
 
 
 # -- surfaces.npz

@@ -56,8 +56,7 @@ def lay_out_run(run: Run, page: str, verbose: bool = False) -> list[str]:
     ends = {}
     if outcome.scope:
         ends["privacy"] = "\n".join(describe_accounts(run.tables["privacy"]))
-    peak = run.manifest.timing.get("peak_memory_gb")
-    if peak:
+    if peak := run.manifest.timing.get("peak_memory_gb"):
         ends["memory"] = f"peak {peak} GB"
     ends["page"] = page
     if not verbose:
@@ -75,7 +74,7 @@ def lay_out_table(table: OutcomeTable) -> list[str]:
         return []
     marks = [[to_mark(cell) for cell in row[: table.narrow]] for row in table.rows[:MOST_ROWS]]
     texts = [[_join_cell(mark) for mark in row] for row in marks]
-    heads = list(table.heads[: table.narrow])
+    heads = table.heads[: table.narrow]
     notes = list(table.notes)
     if table.as_lines:
         sentences = ["; ".join(map("{}: {}".format, heads, row)) for row in texts]

@@ -4,13 +4,13 @@ is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
+from itertools import chain
 from math import inf
 from pathlib import Path
 from textwrap import wrap
-from typing import Literal
 
 import numpy as np
 
@@ -23,7 +23,12 @@ from scenarios.app.results.read import (
     read_sweep_value,
     select_rows,
 )
-from scenarios.app.results.statistics import Quartiles, compute_quartiles, format_figure
+from scenarios.app.results.statistics import (
+    Quartiles,
+    compute_quartiles,
+    format_figure,
+    group_by_label,
+)
 from scenarios.app.results.summary_keys import find_measure, read_value
 from scenarios.app.results.table import (
     AT_CHANCE,
@@ -70,9 +75,13 @@ def draw_text_table(
     kept = [k for k in range(len(heads)) if any(row[k] for row in rows)]
     table = rich_table.Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for k in kept:
-        align: Literal["right", "left"] = "right" if k in right else "left"
         width = (widths[k] or None) if widths else None
-        table.add_column(Text(heads[k]), justify=align, no_wrap=k in whole, width=width)
+        table.add_column(
+            Text(heads[k]),
+            justify="right" if k in right else "left",
+            no_wrap=k in whole,
+            width=width,
+        )
     for row in rows:
         texts = ["\n".join(map(to_one_line, row[k].split("\n"))) for k in kept]
         table.add_row(*(Text(text, overflow="fold") for text in texts))
@@ -81,14 +90,17 @@ def draw_text_table(
     return [line.rstrip() for line in drawn.getvalue().splitlines()]
 
 
-def wrap_lines(texts: Sequence[str], columns: int = COLUMNS - 2) -> list[str]:
+def wrap_lines(texts: Sequence[str]) -> list[str]:
     """Break lines at blanks to a number of columns; what goes on is indented."""
     lines = []
     for text in texts:
-        pieces = wrap(
-            text, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-        )
-        lines += pieces or [""]
+        lines += wrap(
+            text,
+            COLUMNS - 2,
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]
     return lines
 
 
@@ -132,15 +144,14 @@ def _describe_model(run_lines: Lines) -> str:
     if model is None or not model.verdict:
         return "The model was not scored: no data were held out by the last round that was scored."
     noun = {"dB": "map", "%": "classifier"}.get(model.unit, "density map")
-    praise = f"{noun} {model.verdict}"
-    if is_useful_verdict(model.verdict):
-        praise = f"{model.verdict} {noun}"
+    is_useful = is_useful_verdict(model.verdict)
+    praise = f"{model.verdict} {noun}" if is_useful else f"{noun} {model.verdict}"
     guess = ""
     if model.baseline_values:
         _, value = model.baseline_values[0]
         guess = f"; guessing {replace(model, value=value).amount}"
     places = [line for line in run_lines if line.key == "utility.rmse_db.place" and line.verdict]
-    if places and is_useful_verdict(model.verdict) and not is_useful_verdict(places[0].verdict):
+    if places and is_useful and not is_useful_verdict(places[0].verdict):
         guess += f"; where nobody trained {places[0].amount}, {places[0].verdict}"
     return f"{praise.capitalize()} ({model.name.removeprefix('map ')} {model.amount}{guess})."
 
@@ -187,9 +198,8 @@ def _describe_homeless(run_lines: Lines, summary: Summary) -> str:
         reasons.append(f"{n_few} with fewer than 3 nights")
     if n_none != n_few:
         reasons.append(f"{n_none - n_few} without a place of most nights")
-    unscored = ", and no workplace is scored"
-    if any(".work_located." in line.key for line in run_lines):
-        unscored = ""
+    has_work = any(".work_located." in line.key for line in run_lines)
+    unscored = "" if has_work else ", and no workplace is scored"
     ues = f" No home: {format_count(n_none, 'UE')} ({', '.join(reasons)})"
     return f"{ues}; the place of most time counts instead{unscored}."
 
@@ -224,8 +234,7 @@ def list_protections(learning: Record) -> list[str]:
 
 def _describe_protection(run_lines: Lines, kinds: Sequence[str]) -> str:
     """Name epsilon, where noise was accounted for; else that nothing bounds what updates reveal."""
-    spent = [line for line in run_lines if line.key.startswith("privacy.")]
-    if spent:
+    if spent := [line for line in run_lines if line.key.startswith("privacy.")]:
         figures = ", ".join(f"{line.name} {line.amount}" for line in spent)
         guarantee = "No meaningful" if any(line.verdict for line in spent) else "Privacy"
         return f"{guarantee} guarantee: {figures}."
@@ -320,23 +329,14 @@ def describe_played(summary: Summary) -> str:
 # -- several labels
 
 
-def group_by_label(runs: Iterable[tuple[str, Summary]]) -> dict[str, list[Summary]]:
-    """Label -> the summaries of its runs."""
-    labels: dict[str, list[Summary]] = {}
-    for label, summary in runs:
-        labels.setdefault(label, []).append(summary)
-    return labels
-
-
 def build_lines_by_label(labels: ByLabel) -> dict[str, list[Line]]:
     """Build the lines of each label.
 
     A line at chance, with a useful model, is prevented where another label is found.
     """
     lines_by_label = {label: build_lines(runs) for label, runs in labels.items()}
-    found_names = set()
-    for label_lines in lines_by_label.values():
-        found_names |= {line.name for line in label_lines if line.verdict == FOUND}
+    every = chain.from_iterable(lines_by_label.values())
+    found_names = {line.name for line in every if line.verdict == FOUND}
     for label_lines in lines_by_label.values():
         model = find_model_verdict(label_lines)
         for k, line in enumerate(label_lines):
@@ -374,9 +374,9 @@ def answer_comparison(lines_by_label: LinesByLabel) -> Answers:
 
 def _list_verdicts(judged: Sequence[_Judged]) -> list[str]:
     """List the labels of each verdict, with their figures."""
-    labels: dict[str, list[str]] = {}
-    for label, line, _ in judged:
-        labels.setdefault(line.verdict_text, []).append(f"“{label}” ({line.amount})")
+    labels = group_by_label(
+        (line.verdict_text, f"“{label}” ({line.amount})") for label, line, _ in judged
+    )
     texts = []
     for verdict, listed in labels.items():
         text = f"{verdict} with {', '.join(listed[:MOST_LISTED])}"

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from math import inf, nan
+from typing import TypeVar
 
 import numpy as np
 
 from netsim.columns import number_row
 from netsim.units import FloatArray
+
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
+
+
+def group_by_label(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """Label -> its items, as the summaries of its runs, in the order in which they came."""
+    groups: dict[Key, list[Item]] = {}
+    for label, item in pairs:
+        groups.setdefault(label, []).append(item)
+    return groups
 
 
 def carry_forward(grid: FloatArray) -> FloatArray:
@@ -144,8 +156,7 @@ MEANINGFUL = 20.0
 
 def format_span(seconds: float) -> str:
     """Format a length of time in the largest unit that leaves it whole."""
-    units = (("d", 86_400), ("h", 3600), ("min", 60))
-    for unit, size in units:
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:g} {unit}"
     return f"{seconds:g} s"

@@ -16,8 +16,6 @@ percent (share for
 A key without a statistic is a count, a total, a setting, or a single value.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -34,6 +34,7 @@ from scenarios.app.results.statistics import (
     compute_ci95_half_width,
     compute_percent_and_wilson_interval,
     format_figure,
+    group_by_label,
 )
 from scenarios.app.results.summary_keys import KEYS, NAME, Measure, Rule, read_value
 from scenarios.app.study import Record
@@ -227,10 +228,7 @@ class Line:
     @property
     def spans(self) -> dict[str, list[float]]:
         """Name of a baseline -> its values."""
-        named: dict[str, list[float]] = {}
-        for name, value in self.baseline_values:
-            named.setdefault(name, []).append(value)
-        return named
+        return group_by_label(self.baseline_values)
 
     @property
     def baselines(self) -> dict[str, str]:
@@ -288,8 +286,7 @@ def format_group_row(summaries: Runs, group: str) -> str:
         if not word or start != group:
             continue
         for name in _list_names(summaries, measure):
-            value = average_over_runs(summaries, measure.to_key(name))
-            if value:
+            if value := average_over_runs(summaries, measure.to_key(name)):
                 words = (name, word, format_figure(value), measure.unit)
                 figures.append(" ".join(filter(None, words)))
     return ", ".join(figures)
@@ -325,8 +322,7 @@ def rank_at_tie(label_lines: Lines) -> tuple[bool, float, float]:
 
 def average_over_runs(runs: Runs, key: str) -> float:
     """Average a value over the runs that have it; NaN of none."""
-    values = _list_values(runs, key)
-    if values:
+    if values := _list_values(runs, key):
         return float(np.mean(values))
     return nan
 
@@ -359,15 +355,16 @@ def _build_line(measure: Measure, name: str, runs: Runs) -> Line:
         baseline = average_over_runs(runs, baseline_key.replace(NAME, name))
         if not isnan(baseline):
             baselines.append((word, baseline))
-    near = format_figure(average_over_runs(runs, "leakage.hit_radius_m"))
-    headline = measure.headline.format(near=near)
+    headline = measure.headline.format(
+        near=format_figure(average_over_runs(runs, "leakage.hit_radius_m"))
+    )
     attack = name
     if measure.group not in ATTACKED:
         attack = ""
         if name:
             headline += f" ({name})"
     combine = np.max if measure.rule == "epsilon" else np.mean
-    low, high = _find_range(values)
+    low, high = (min(values), max(values)) if len(values) > 1 else (nan, nan)
     line = Line(
         headline,
         unit,
@@ -446,8 +443,7 @@ def _judge_line(rule: Rule | None, line: Line, runs: Runs) -> str:
         return ""
     if rule == "error":
         good = [run["utility.good"] for run in runs if run.get("utility.good") is not None]
-        law_db = baselines.get("three-number law", inf)
-        is_good = all(good) if good else line.value <= law_db
+        is_good = all(good) if good else line.value <= baselines.get("three-number law", inf)
         return judge_error(line.value, values[0], is_good)
     if rule == "accuracy":
         return USEFUL if line.value > values[0] else NOT_USEFUL
@@ -493,9 +489,7 @@ def _pool_interval(runs: Runs, stem: str, middle: str = "mean") -> tuple[float, 
         return nan, nan
     mean, low, high = intervals.T
     half = np.sqrt(np.sum(((high - low) / 2) ** 2)) / n
-    value = mean.mean()
-    if n == 1:
-        value = intervals[0, 1:].mean()
+    value = intervals[0, 1:].mean() if n == 1 else mean.mean()
     return float(value - half), float(value + half)
 
 

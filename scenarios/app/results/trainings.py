@@ -150,8 +150,7 @@ def _read_numbers(path: Path, texts: Sequence[str], numbers: Sequence[str]) -> p
     table = pandas.DataFrame(read_csv_rows(path, "train again"))
     if table.empty:
         raise BadInput(f"{path}: has no rows; train again")
-    missing = [name for name in (*texts, *numbers) if name not in table]
-    if missing:
+    if missing := [name for name in (*texts, *numbers) if name not in table]:
         raise BadInput(f"{path}: has no column {missing[0]!r}; train again")
     try:
         figures = table[[*numbers]].replace("", "nan").astype(float)

@@ -96,9 +96,8 @@ def _audit_ues(
         )
         if len(world.ues) > 1:  # without its only user there is no trace
             changed = _digest_public(*prepare_run(left_out, place))
-            public = _digest_public(world, setup)
             for row in compare_public_values(
-                public,
+                _digest_public(world, setup),
                 changed,
                 ue,
                 lines,

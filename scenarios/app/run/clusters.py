@@ -129,14 +129,13 @@ class RayCluster(Executor[Value]):
         from ray.exceptions import RayError, RayTaskError
 
         try:
-            end = ray.get(handle)
+            return ray.get(handle)
         except RayTaskError as error:  # not of the job: its machine cannot read it
             return Failure(
                 "RayTaskError", str(error).strip().splitlines()[-1], str(error), again=False
             )
         except RayError as error:
             return build_lost_failure(f"its process or machine is gone ({type(error).__name__})")
-        return end
 
     def close(self, interrupted: bool) -> None:
         import ray
@@ -266,14 +265,13 @@ class SlurmJobs(Executor[Value]):
 
     def read_outcome(self, handle: Value) -> Outcome:
         try:
-            end = handle.result()
+            return handle.result()
         except Exception:  # of submitit, or of a result that cannot be read
             self._lost = True
             return build_lost_failure(
                 f"job {handle.job_id} ended without an answer; its output is in "
                 f"{handle.paths.stderr}"
             )
-        return end
 
     def close(self, interrupted: bool) -> None:
         """Cancel what is under way, interrupted or not, and remove the files of submitit, but for

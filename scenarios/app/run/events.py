@@ -126,7 +126,7 @@ def _raise_interrupt(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def block_worker_signals() -> Generator[None, None, None]:
+def block_worker_signals() -> Generator[None]:
     """Workers that are started within hear SIGINT only from `work_for_parent` on: what they import
     first would end in a traceback. This process hears it a moment later.
     """
@@ -154,7 +154,7 @@ def work_for_parent(patience_s: float = 0.0) -> None:
 
 
 @contextmanager
-def allow_interrupts() -> Generator[None, None, None]:
+def allow_interrupts() -> Generator[None]:
     """In a worker: signals interrupt what is done within; after one no work is begun."""
     if _Interruption.received:
         raise KeyboardInterrupt

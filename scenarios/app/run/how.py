@@ -56,7 +56,7 @@ DEFAULT_RESOURCES = Resources()
 
 
 @contextmanager
-def use_one_thread() -> Generator[None, None, None]:
+def use_one_thread() -> Generator[None]:
     """Linear algebra on one thread: sums keep their order, results their bits."""
     import scipy.linalg  # noqa: F401 - compiled loops call its BLAS, which is limited only if it is there by now
     import torch
@@ -89,7 +89,7 @@ def resolve_limit_bytes(memory_gb: float | None, environ: Mapping[str, str] = os
 
 
 @contextmanager
-def limit_process_memory(max_bytes: float) -> Generator[None, None, None]:
+def limit_process_memory(max_bytes: float) -> Generator[None]:
     """Let this process allocate at most this number of bytes. Raises BadInput where it needs more.
 
     The peak counts from here on.
@@ -168,7 +168,7 @@ def _read_text(path: Path) -> str:
 
 
 @contextmanager
-def create_scratch_folder(prefix: str, place: Path | None = None) -> Generator[Path, None, None]:
+def create_scratch_folder(prefix: str, place: Path | None = None) -> Generator[Path]:
     """Create a folder of this prefix, and remove it at the end. place : it lies there; None: with
     temporary files.
     """

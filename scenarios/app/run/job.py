@@ -193,7 +193,7 @@ class Job:
         return read_file_version(self.folder / SUMMARY)
 
     @contextmanager
-    def hold(self) -> Generator[bool, None, None]:
+    def hold(self) -> Generator[bool]:
         """Lock the folder, admit the job, and write its text; what was there of another text is
         removed, and yields whether there was any.
 

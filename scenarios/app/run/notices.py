@@ -91,8 +91,11 @@ def find_summary_notices(summary: Fields) -> Iterator[Notice]:
         yield notice("nothing-measured")
     elif summary.get("samples.selected") == 0 and refused != rounds:
         n = summary.get("rounds.held_out")
-        held_out = f": in {n} of them all data were held out" if n else ""
-        yield notice("nothing-sent", rounds=format_count(rounds, "round"), held_out=held_out)
+        yield notice(
+            "nothing-sent",
+            rounds=format_count(rounds, "round"),
+            held_out=(f": in {n} of them all data were held out" if n else ""),
+        )
     for key, value in summary.items():
         if value == 100 and (step := BY_KEY["curation.NAME.fallback.percent"].parse_name(key)):
             yield notice("curation-without-cluster", step=step)

@@ -5,8 +5,6 @@ Learning and radio studies are plays: each says what it remembers, how it goes o
 writes at the end.
 """
 
-from __future__ import annotations
-
 import platform
 import time
 from abc import ABC, abstractmethod
@@ -64,7 +62,7 @@ def build_manifest(job: Job, study: Study, world: World) -> Fields:
     """Return the manifest of a run, but for what only its end, or its kind, knows."""
     trace = world.trace
     area = world.area
-    manifest: Fields = {
+    manifest = {
         "title": study.title,
         "schema": SCHEMA_VERSION,
         "seed": study.seed,
@@ -141,7 +139,7 @@ class Play(ABC):
         """Play what is left, and call `rest` between two steps."""
 
     @abstractmethod
-    def finish(self, manifest: Fields) -> Fields:
+    def finish(self) -> Fields:
         """Write the tables that are known at the end only; what the manifest says besides, or in
         place of that.
         """
@@ -206,7 +204,7 @@ class Play(ABC):
     def _finish(self, manifest: Fields, first: int | None) -> Run:
         folder = self.job.folder
         write_tracks(self.recorder, self.world)
-        fields = self.finish(manifest)
+        fields = self.finish()
         write_map(folder, self.world, self.study.world.city)
         wall_s = time.perf_counter() - self.began_s
         timing = {
@@ -272,11 +270,10 @@ class Play(ABC):
         if not 0 <= time_s <= most_s:
             raise ValueError(f"time_s is {time_s:g}, and this study holds 0 to {most_s:g}")
         world = from_tree(tree["world"], self.world.take_memory())
-        memory = from_tree(tree["now"], self.memory)
         return (
             world,
             time_s,
-            memory,
+            from_tree(tree["now"], self.memory),
         )
 
     def _write_ues(self) -> None:
@@ -425,8 +422,7 @@ def write_map(folder: Path, world: World, city: City) -> None:
         }
     if len(world.ground.premises):
         arrays["door_m"] = world.ground.premises.door_m
-    scenery = city.scenery(world.area, world.ground.streams)
-    if scenery:
+    if scenery := city.scenery(world.area, world.ground.streams):
         arrays["scenery_m"] = np.concatenate([ring for _, ring in scenery])
         ring_sizes = [len(ring) for _, ring in scenery]
         arrays["scenery_ptr"] = np.cumsum([0, *ring_sizes])

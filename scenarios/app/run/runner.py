@@ -53,8 +53,7 @@ def build_run_job(
 def play_job(job: Job, watch: Watch) -> Run:
     """Return one run, in any process."""
     study = job.study
-    resources = job.options["resources"]
-    with resources.limit_memory():
+    with job.options["resources"].limit_memory():
         if study.learning is None:
             with threadpool_limits(limits=1):
                 return RadioPlay(job, study, watch).play()
@@ -204,14 +203,19 @@ def load_reference(study: Study, cache: Path) -> Trajectory:
         "attacks": (),
         "membership": None,
     }
-    unused = {"plan": None, "vary": None, "train": None}
-    alone = study.model_copy(update={**unused, "learning": learning.model_copy(update=unseen)})
+    alone = study.model_copy(
+        update={
+            "plan": None,
+            "vary": None,
+            "train": None,
+            "learning": learning.model_copy(update=unseen),
+        }
+    )
     refuse_broken(alone, "reference run")
     inputs = sorted(digest_inputs(alone).items())
     made_of = f"{__version__} {_FORMAT} {compute_code_digest('netsim', 'fl', 'scenarios')} {inputs}"
     spec = f"{made_of}\n{to_study_yaml(alone)}".encode()
-    name = hashlib.sha256(spec).hexdigest()[:16]
-    path = Path(cache) / name / _FILE
+    path = cache / hashlib.sha256(spec).hexdigest()[:16] / _FILE
     if not describe_file_kind(path):
         compiled.tell(
             f"netsim: playing all rounds of the reference run, this once; it is kept in "
@@ -251,8 +255,7 @@ def build_trajectory(run: Run) -> Trajectory:
     """
     updates, links, spends = (run.tables[name] for name in ("updates", "links", "spends"))
     rounds = np.unique(updates["round"])
-    n_ue = len(run.tables["ues"]["ue"])
-    shape = (len(rounds), n_ue)
+    shape = (len(rounds), run.n_ue)
     if not len(rounds):
         raise BadInput(
             f"{run.folder}: no round was played, so powers lack a reference; raise "

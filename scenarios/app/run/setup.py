@@ -375,9 +375,12 @@ def build_radio_world(study: Study) -> tuple[World, Windows]:
     check_ticks(world)
     world.measurement_period_s = None  # the samples are taken here
     every_s = study.world.ues.measurement_period_s or study.world.tick_s
-    number = world.duration_s / every_s
     check_count(
-        "world.ues.measurement_period_s", every_s, number, "samples of every UE", MAX_INSTANTS
+        "world.ues.measurement_period_s",
+        every_s,
+        (world.duration_s / every_s),
+        "samples of every UE",
+        MAX_INSTANTS,
     )
     instants = max(find_first_multiple(world.duration_s, every_s), 1)
     longest = max(int(LONGEST_WINDOW_S / every_s), ceil(instants / MAX_WINDOWS))

@@ -167,7 +167,7 @@ class RadioPlay(Play):
         rows = np.column_stack([*quantities, got.los, inside])
         return rows[np.isfinite(got.rsrp_dbm)]
 
-    def finish(self, manifest: Fields) -> Fields:
+    def finish(self) -> Fields:
         from scipy.stats import ks_2samp
 
         samples = self.memory.samples
@@ -221,8 +221,11 @@ class RadioPlay(Play):
             "coverage",
             tabulate_coverage(self.world, self.downlink, grid_m, None),
         )
-        part = f"of a random part of the samples, 1 in {1.0 / samples.share:g}"
-        return {"quantiles": "exact" if samples.share == 1.0 else part}
+        return {
+            "quantiles": "exact"
+            if samples.share == 1.0
+            else f"of a random part of the samples, 1 in {1.0 / samples.share:g}"
+        }
 
     def find_notices(self) -> Iterator[Notice]:
         samples = self.memory.samples
@@ -341,7 +344,7 @@ class LearningPlay(Play):
         n_left = max(self.most - state.played, 0)
         return min(self.rounds, state.round + n_left)
 
-    def finish(self, manifest: Fields) -> Fields:
+    def finish(self) -> Fields:
         setup = self.setup
         last = self.memory.state
         folder = self.job.folder

@@ -257,7 +257,7 @@ def check_prepared(
 
 
 @contextmanager
-def prefix_errors(label: str) -> Generator[None, None, None]:
+def prefix_errors(label: str) -> Generator[None]:
     """A mistake names its point."""
     try:
         yield
@@ -314,9 +314,8 @@ class Sweep:
         self.resources.check_limit()
         checked = checked or resolve_points(self.scenario, self.only)
         chosen = [point for point, _ in checked]
-        points = chosen
-        if self.only:
-            points = plan_points(self.scenario.study, self.scenario.overrides)
+        scenario = self.scenario
+        points = plan_points(scenario.study, scenario.overrides) if self.only else chosen
         folders = [point.folder for point in points]
         jobs = [
             build_run_job(study, out / point.folder, point.label, "netsim sweep", self.replace)
@@ -375,7 +374,7 @@ class Sweep:
         folders: Sequence[str],
         jobs: Sequence[Job] = (),
         remove: Callable[[Path], None] = remove_run,
-    ) -> Generator[None, None, None]:
+    ) -> Generator[None]:
         """The folder, locked and admitted, without runs of other points."""
         with lock_folder(
             self.out,

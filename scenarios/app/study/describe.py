@@ -108,11 +108,14 @@ def find_slots(annotation: object) -> list[OneOf]:
     """
     base, metadata = unwrap_annotation(annotation)
     inner = [find_slot(unwrap_annotation(member)[1]) for member in list_union_members(base)]
-    slots = [
-        find_slot(metadata),
-        *inner,
+    return [
+        slot
+        for slot in [
+            find_slot(metadata),
+            *inner,
+        ]
+        if slot is not None
     ]
-    return [slot for slot in slots if slot is not None]
 
 
 def find_meant_type(annotation: object, data: Value) -> Any:
@@ -207,9 +210,7 @@ def _describe_list(args: tuple[object, ...], metadata: Metadata) -> str:
     """
     items = args[:1] if args[-1] is Ellipsis else args
     kinds = list(dict.fromkeys(map(describe_type, items)))
-    count = ""
-    if len(items) > 1:
-        count = f" of {len(items)}"
+    count = f" of {len(items)}" if len(items) > 1 else ""
     min_length = max((getattr(m, "min_length", None) or 0 for m in metadata), default=0)
     count_text = f" of at least {min_length}" if min_length else count
     if len(kinds) == 1:
@@ -384,9 +385,7 @@ class Mistake:
             find_annotation(model, document.data, self.key_place[:-1]),
             document.get_value(self.key_place[:-1]),
         )
-        self.key = ""
-        if self.key_place:
-            self.key = str(self.key_place[-1])
+        self.key = str(self.key_place[-1]) if self.key_place else ""
         key = next((step for step in reversed(self.key_place) if isinstance(step, str)), "")
         self.unit = find_unit(key)
         self.is_set = not document.find_line(self.place) and not isinstance(self.value, dict | list)

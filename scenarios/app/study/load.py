@@ -88,7 +88,7 @@ class Scenario:
         return Scenario(self.text, {**self.overrides, **overrides}, origins)
 
     @contextmanager
-    def locate_errors(self) -> Generator[None, None, None]:
+    def locate_errors(self) -> Generator[None]:
         """What only shows when a study is prepared names its key; here it gets the file and the
         line.
         """

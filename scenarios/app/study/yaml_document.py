@@ -84,8 +84,7 @@ class Document:
         """Return how a complaint starts: `FILE:LINE: world.ues[2].height_m`, or `--set
         world.ues[2].height_m`.
         """
-        line = self.find_line(place)
-        if line:
+        if line := self.find_line(place):
             return f"{self.path}:{line}: {format_dotted(place)}"
         return f"--set {format_dotted(place)}"
 
@@ -136,14 +135,10 @@ def read_file_text(path: str | Path) -> str:
     try:
         raw = read_content(path, MAX_BYTES)
     except OSError as error:
-        first_line = ""
         if error.errno == errno.EFBIG:
-            first_line = ":1"
-        if first_line:
-            problem = _TOO_LONG
-        else:
-            problem = f"cannot be read ({error.strerror or error}); check the path"
-        raise BadInput(f"{path}{first_line}: {problem}") from None
+            raise BadInput(f"{path}:1: {_TOO_LONG}") from None
+        problem = f"cannot be read ({error.strerror or error}); check the path"
+        raise BadInput(f"{path}: {problem}") from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

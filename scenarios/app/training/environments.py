@@ -31,6 +31,8 @@ from scenarios.app.study.study import Study
 
 Source = str | Path | Study
 """A bundled name, a file, or a study"""
+Cache = str | Path | None
+"""Folder where reference runs are kept; none: that of the user"""
 Wanted = TypeVar("Wanted", bound=Task)
 FIRST = "fractional"
 """the rule that worlds are recorded with"""
@@ -41,7 +43,7 @@ DEFAULTS = {ALLOCATION: "power/paper", ONLINE: "power/pedestrians"}
 
 def make_allocation(
     scenario: Source = DEFAULTS[ALLOCATION],
-    cache: str | Path | None = None,
+    cache: Cache = None,
     render_mode: None = None,
 ) -> PowerAllocation:
     """Return the study's problem for a scenario; its reference run is made once and kept in
@@ -55,7 +57,7 @@ def make_allocation(
 
 
 def make_online(
-    scenario: Source = DEFAULTS[ONLINE], cache: str | Path | None = None, render_mode: None = None
+    scenario: Source = DEFAULTS[ONLINE], cache: Cache = None, render_mode: None = None
 ) -> OnlinePower:
     """Return the live world of a scenario; `cache` is not needed, it stands here so that both are
     made alike.
@@ -224,7 +226,7 @@ class Problems:
     held_out: Sequence[Problem]
 
 
-def build_own_problem(study: Study, cache: str | Path | None = None) -> Problem:
+def build_own_problem(study: Study, cache: Cache = None) -> Problem:
     """Return the problem of a study's own channel."""
     task = get_task(study, Allocation)
     refuse_broken(study, "powers of a training")
@@ -246,7 +248,7 @@ def build_own_problem(study: Study, cache: str | Path | None = None) -> Problem:
     return problem
 
 
-def build_problems(study: Study, cache: str | Path | None = None) -> Problems:
+def build_problems(study: Study, cache: Cache = None) -> Problems:
     """Return the problems of a study."""
     task = get_task(study, Allocation)
     base = build_own_problem(study, cache)

@@ -36,7 +36,7 @@ from rl.settings import AGENT, BEST_RESPONSES, OPTIMUM, ORACLE, RANDOM, VISITED,
 from scenarios.app.results.folder import (
     to_csv_text,
 )
-from scenarios.app.results.statistics import compute_ci95_half_width
+from scenarios.app.results.statistics import compute_ci95_half_width, group_by_label
 from scenarios.app.results.trainings import estimate_win_probability
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.study import Fields, Record
@@ -93,19 +93,9 @@ def average_decisions_ms(rows: Sequence[Evaluation]) -> dict[str, float]:
     """Return policy -> mean wall time of a decision over worlds; without those that decide nothing
     in play.
     """
-    means = {
-        name: float(np.mean([row.decision_ms for row in policy_rows]))
-        for name, policy_rows in group_by_policy(rows).items()
-    }
+    times_ms = group_by_label((row.policy, row.decision_ms) for row in rows)
+    means = {name: float(np.mean(waited_ms)) for name, waited_ms in times_ms.items()}
     return {name: ms for name, ms in means.items() if np.isfinite(ms)}
-
-
-def group_by_policy(rows: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
-    """Return rows of each policy."""
-    groups: dict[str, list[Evaluation]] = {}
-    for row in rows:
-        groups.setdefault(row.policy, []).append(row)
-    return groups
 
 
 def draw_world_seeds(study: Study, purpose: str, n: int) -> list[int]:
@@ -160,7 +150,7 @@ def find_largest_epsilons(ledger: Ledger) -> dict[str, float]:
     }
 
 
-def make_rule_act(power_w: Callable[[Look], FloatArray]) -> Act:
+def make_rule_act(power_w: Rule) -> Act:
     """Return a rule as actions of the live environment."""
     return lambda env, seen: convert_to_action(power_w(observe_next_round(env))[0], env.task.limits)
 
@@ -206,7 +196,7 @@ def summarise_evaluations(agent_name: str, rows: Sequence[Evaluation]) -> Fields
     """Flat: the mean over cases of every figure of every policy; and the paired difference of the
     agent's cost to that of each of the others.
     """
-    groups = group_by_policy(rows)
+    groups = group_by_label((row.policy, row) for row in rows)
     summary: Fields = {"cases": len({row.case for row in rows})}
     for name, policy_rows in groups.items():
         for figure in COLUMNS[2:]:
@@ -338,7 +328,7 @@ class RecordedGround:
 
     def _join_rounds(self, worlds: list[tuple[Rounds, Look]]) -> KnownRounds:
         rounds, looks = zip(*worlds, strict=True)
-        stacked = Rounds.stack(list(rounds))
+        stacked = Rounds.stack(rounds)
         return KnownRounds(stacked, Look.join(looks), self.air, self.task.reward)
 
     def record_world(self, i: int, power_w: Rule) -> KnownRounds:

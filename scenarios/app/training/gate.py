@@ -33,7 +33,6 @@ import numpy as np
 import pandas
 
 from fl.defenses.lapa import NoiseSwitch
-from netsim.errors import RunsFailed
 from netsim.fit import refuse_broken
 from netsim.record import write_json
 from netsim.units import FloatArray
@@ -43,7 +42,7 @@ from rl.radio_records import Rounds, build_air
 from rl.recording import record_world
 from rl.rules import KnownRounds, TunedRule, build_rule
 from rl.settings import Online, Train
-from scenarios.app.results.folder import FAILURES, SUMMARY, read_failures, read_record_table
+from scenarios.app.results.folder import SUMMARY, read_record_table, refuse_failures
 from scenarios.app.results.statistics import (
     compute_ci95_half_width,
     compute_percent_and_wilson_interval,
@@ -100,21 +99,16 @@ def play_gate(sweep: Sweep, seeds: Sequence[int]) -> Fields:
     n_0, policies = equalise_noise(recording)
     variants = []
     for label, rule in policies.items():
-        power = {"kind": "rule", "rule": rule.law.name, "parameters": rule.parameters.tolist()}
-        limits = recording.look.limits.model_dump()
-        variants.append(
-            {
-                "label": label,
-                "set": {"power": {**power, "limits": limits}},
-            }
-        )
+        power = {
+            "kind": "rule",
+            "rule": rule.law.name,
+            "parameters": rule.parameters.tolist(),
+            "limits": recording.look.limits.model_dump(),
+        }
+        variants.append({"label": label, "set": {"power": power}})
     varied = sweep.scenario.with_changes({"vary": {"seed": list(seeds), "variants": variants}})
     runs = pandas.read_csv(replace(sweep, scenario=varied).play())
-    if failed := len(read_failures(sweep.out)):
-        raise RunsFailed(
-            f"{failed} runs of the gate failed, see {sweep.out / FAILURES}; the same "
-            f"command goes on"
-        )
+    refuse_failures(sweep.out, "the gate")
     lost = 1 - runs["updates.decoded.percent"] / 100
     table = runs[["label", "seed", "power"]].assign(wanted=n_0, lost=lost)
     table["noise"], _, table["leak"] = np.transpose(
@@ -257,7 +251,7 @@ def judge_gate(rows: pandas.DataFrame) -> Fields:
     lost = abs(table["lost"] - table["lost"][EQUAL])
     table["compared"] = (abs(table["noise"] / table["wanted"] - 1) <= _OFF) & (lost <= _OFF)
     calm = table.loc[table["lost"] < _OFF, ["leak", "share"]]
-    report: Fields = {"verdict": "radio only", "policies": table.reset_index().to_dict("records")}
+    report = {"verdict": "radio only", "policies": table.reset_index().to_dict("records")}
     report |= {"rank_correlation": calm.rank().corr().iloc[0, 1], "n": len(calm)}
     same = table[table["compared"]].sort_values("share")
     if len(same):

@@ -5,30 +5,28 @@ rules.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl.env import PowerAllocation
 from rl.look import Look
-from rl.policy import plan_dbw
+from rl.policy import Act, plan_dbw
 from rl.problem import Seen
 from rl.rules import limit_to_w
 from rl.settings import Allocation, Train
-from rl.ue import Act, UePower, UeRounds
+from rl.ue import UePower, UeRounds
 from scenarios.app.run.events import ignore_event
 from scenarios.app.run.how import use_one_thread
 from scenarios.app.study.describe import build_model
 from scenarios.app.study.study import Study, to_study_yaml
 from scenarios.app.study.yaml_document import parse_document
 from scenarios.app.training.environments import (
+    Cache,
     Source,
     build_problems,
     explain_unrecorded,
@@ -51,7 +49,7 @@ _SCENARIO = "power/city"
 
 
 def make_ue_power(
-    scenario: Source = _SCENARIO, cache: str | Path | None = None, render_mode: None = None
+    scenario: Source = _SCENARIO, cache: Cache = None, render_mode: None = None
 ) -> UePower:
     """Return the recorded rounds of a scenario for one UE; `cache` is not needed, all environments
     are made alike.
@@ -89,9 +87,9 @@ def _record_ground(spec: str) -> RecordedGround:
 
 def judge(
     scenario: Source,
-    policy: Callable[[Seen], npt.ArrayLike],
+    policy: Act,
     name: str = "mine",
-    cache: str | Path | None = None,
+    cache: Cache = None,
     passes: int = 1,
 ) -> pandas.DataFrame:
     """Return costs of a policy in the held-out worlds of a scenario, beside those of the rules and
@@ -145,9 +143,7 @@ def judge(
     return pandas.DataFrame(columns, costs.index, dtype=float).join(costs).sort_values("cost")
 
 
-def _judge_in_problems(
-    study: Study, policy: Act, name: str, cache: str | Path | None
-) -> list[Evaluation]:
+def _judge_in_problems(study: Study, policy: Act, name: str, cache: Cache) -> list[Evaluation]:
     def act(seen: Seen) -> FloatArray:
         return np.asarray(policy(seen), dtype=float)
 
@@ -156,5 +152,6 @@ def _judge_in_problems(
     seen, _ = env.reset(seed=0)
     env.step(act(seen).astype(np.float32))  # so that an action of no use is refused at once
     steps = (study.train or Train()).steps
-    rng = Streams(0).derive_rng("references")
-    return evaluate_beside_references(sets.held_out, act, steps, rng, name)
+    return evaluate_beside_references(
+        sets.held_out, act, steps, Streams(0).derive_rng("references"), name
+    )

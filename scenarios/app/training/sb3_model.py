@@ -17,7 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,16 +139,9 @@ class _Arrays(pickle.Unpickler):
         return type(name, (_Inert,), {})
 
 
-class Normalisation(NamedTuple):
-    """Mean and standard deviation (n,) of observations, and the size at which they are cut."""
-
-    mean: FloatArray
-    std: FloatArray
-    cut: float
-
-
-def read_normalisation(path: Path) -> Normalisation:
-    """Return the normalisation of observations of a saved VecNormalize.
+def read_normalisation(path: Path) -> tuple[FloatArray, FloatArray, float]:
+    """Return the normalisation of observations of a saved VecNormalize: mean and standard deviation
+    (n,), and the size at which they are cut.
 
     Of the pickle arrays of numbers are read; nothing in it is run. Raises BadInput with one line.
     """
@@ -174,7 +167,7 @@ def read_normalisation(path: Path) -> Normalisation:
         raise BadInput(
             f"{path}: statistics of shape {mean.shape} with numbers of no use; save it again"
         )
-    return Normalisation(mean, np.sqrt(var + epsilon), cut)
+    return mean, np.sqrt(var + epsilon), cut
 
 
 def read_deterministic_actor(path: Path) -> Layers:

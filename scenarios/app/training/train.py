@@ -166,13 +166,12 @@ def build_shared_card(
 
 def _describe_origin(study: Study, layers: Layers, seed: int, steps: int) -> Fields:
     """Return what cards say of where a policy comes from."""
-    hidden = list_hidden_units(layers)
     return {
         "program": __version__,
         "scenario": study.title,
         "seed": seed,
         "steps": steps,
-        "hidden": hidden,
+        "hidden": list_hidden_units(layers),
     }
 
 
@@ -298,7 +297,7 @@ def play_training(job: Job, watch: Watch = ignore_event) -> Fields:
     study = job.study
     watch = job.options.get("watch", watch)
     resources = job.options.get("resources", DEFAULT_RESOURCES)
-    on: RecordedGround | None = job.options.get("ground")
+    on = job.options.get("ground")
     if on is None and has_online_task(study):
         on = RecordedGround(study, watch)
     with resources.limit_memory(), job.hold(), use_one_thread():
@@ -313,7 +312,7 @@ def _train_and_evaluate(job: Job, study: Study, on: RecordedGround | None, watch
     began = time.perf_counter()
     folder = job.folder
     train = study.train or Train()
-    manifest: Fields = {
+    manifest = {
         "kind": KIND,
         "title": study.title,
         "paper": study.paper,
@@ -362,8 +361,9 @@ def _train_and_evaluate(job: Job, study: Study, on: RecordedGround | None, watch
     table = [{name: getattr(row, name) for name in COLUMNS} for row in rows]
     write_rows(folder / EVALUATIONS, table)
     figures = summarise_evaluations(train.agent.kind, rows)
-    summary = {"steps.best": course.steps, "cost.best": course.score} | figures
-    write_json(folder / SUMMARY, summary)
+    write_json(
+        folder / SUMMARY, ({"steps.best": course.steps, "cost.best": course.score} | figures)
+    )
     wall_s = time.perf_counter() - began
     timing = {
         "trained_s": trained_s,
@@ -446,8 +446,7 @@ def train_agents(
     at_once : trainings at a time; one after another in this process they share the rounds that they
     record. resources : the memory of each.
     """
-    options: Fields = {"cache": cache, "resources": resources}
-    jobs = build_training_jobs(study, seeds, out, replace, **options)
+    jobs = build_training_jobs(study, seeds, out, replace, cache=cache, resources=resources)
     if len(jobs) == 1:
         return [do_job(jobs[0], watch)]
     if any(job.find_summary() is None for job in jobs):
