@@ -128,13 +128,12 @@ def open_sweep(*folders: str | Path) -> Results:
             values = [read_value(run, line.key) for run in labels[label]]
             half = compute_ci95_half_width([*filter(isfinite, values)])
             if isfinite(half) and not line.n and not line.key.startswith(_OWN_INTERVALS):
-                least = -1.0 if line.key.endswith("correlation") else 0.0
-                most = 100.0 if line.unit == "%" else inf
-                low = max(least, line.value - half)
-                line = replace(line, low=low, high=min(most, line.value + half))
+                low = max(-1.0 if "correlation" in line.key else 0.0, line.value - half)
+                high = min(100.0 if line.unit == "%" else inf, line.value + half)
+                line = replace(line, low=low, high=high)
             pattern = line.key.replace(f".{line.attack}.", f".{NAME}.")
-            texts = {"pattern": pattern, "result": line.result, "baseline": line.baseline}
-            figures.append({"label": label, "seeds": len(values)} | vars(line) | texts)
+            row = {"label": label, "seeds": len(values), **vars(line), "pattern": pattern}
+            figures.append({**row, "result": line.result, "baseline": line.baseline})
     tables = {"runs": runs, "figures": pandas.DataFrame(figures)}
     return Results(tables, lambda: build_comparison_page(gathered, paths[0]))
 
@@ -223,9 +222,7 @@ class Result(Fields):
         from scenarios.app.report.report import write_run_page
 
         page = self.folder / PAGE
-        if describe_file_kind(page):
-            return page
-        return write_run_page(self.run)
+        return page if describe_file_kind(page) else write_run_page(self.run)
 
     def show(self) -> Path:
         """Open its page in a browser, where there is one; returns the page."""

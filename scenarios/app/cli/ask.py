@@ -90,7 +90,7 @@ def _write_package(slot: str, name: str, source: str | None, like: str | None) -
 
     # never the name of the folder: where that was made, Python would take the folder for the module
     module = name.replace("-", "_") if "-" in name else f"{name}_part"
-    text = PACKAGES.read_text(encoding="utf-8").replace("NAME", name).replace("MODULE", module)
+    text = PACKAGES.read_text("utf-8").replace("NAME", name).replace("MODULE", module)
     text = text.replace("CLASS", name.title().replace("-", "")).replace("SLOT", slot)
     templates = tomllib.loads(text)
     slots = templates["own"] | templates["like"]
@@ -109,10 +109,10 @@ def _write_package(slot: str, name: str, source: str | None, like: str | None) -
         )
     elif describe_file_kind(Path(name)):
         problem = "a file or folder of this name exists here; give another"
-    elif name in SLOTS[slot].parts or find_spec(module) or find_spec(name):
+    elif name in SLOTS[slot].parts or find_spec(name):
         problem = "a kind or a module has this name; give another"
     if problem:
-        raise BadInput(f"new {slot} {name or ''}: {problem}, such as my-{slot}".replace(" :", ":"))
+        raise BadInput(f"new {slot} {name}: {problem}, such as my-{slot}".replace(" :", ":"))
     files = templates["own"].get(slot)
     if like or not files:
         files = _derive_files(templates, slot, name, like)

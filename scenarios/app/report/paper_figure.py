@@ -27,9 +27,9 @@ _TITLE = "netsim compare --figure"
 def write_figure(tables: Mapping[str, pandas.DataFrame], x: str, y: str, path: Path) -> int:
     """Draw a main figure y of each label against x, a column of runs, with its 95 % interval.
 
-    tables : of `open_sweep`. y has NAME for the attack, the strongest. With x `label` labels stand
-    side by side; else a line joins those of a curve, and those that differ in KEY=VALUE of x alone.
-    Returns how many labels are left out: they have no finite numbers.
+    tables : of `open_sweep`. y has NAME for the attack, the strongest. A line joins labels of a
+    curve, and those that differ in KEY=VALUE of x alone. Returns how many labels are left out: they
+    have no finite numbers.
     """
     from pandas import to_numeric
 
@@ -44,19 +44,24 @@ def write_figure(tables: Mapping[str, pandas.DataFrame], x: str, y: str, path: P
         raise BadInput(f"--figure {path}: the name must end with {', '.join(_ENDINGS)}")
     for key, known in ((x, [*runs]), (y, [*figures.get("pattern", ())])):
         if key not in known:
-            near = suggest_nearest(key, known, 3) or f"; give one as {', '.join(known[1:6])}"
-            raise BadInput(f"--figure, --x and --y: these runs have no such key {key!r}{near}")
+            raise BadInput(
+                f"--figure needs --x and --y: these runs have no such key {key!r}"
+                f"{suggest_nearest(key, known, 3) or '; give one as ' + ', '.join(known[1:6])}"
+            )
     points = figures[figures["pattern"] == y].set_index("label")
-    points["at"] = range(-len(points), 0)
-    if x != "label":  # of several values one that is missing or infinite leaves no mean
-        points["at"] = to_numeric(runs[x], errors="coerce").groupby(runs["label"]).agg(lambda values: values.mean(skipna=False))
+    # of several values one that is missing or infinite leaves no mean
+    points["at"] = (
+        to_numeric(runs[x], errors="coerce")
+        .groupby(runs["label"])
+        .agg(lambda values: values.mean(skipna=False))
+    )
     varied = rf"(, )?\b{re.escape(x.rpartition('.')[2])}=[^,]*"
     points["series"] = points.index.str.replace(varied, "", regex=True)
     if "curve" in runs:
         points["series"] = runs.groupby("label")["curve"].first().fillna(points["series"])
     drawn = points[np.isfinite(points["at"] + points["value"])].sort_values("at")
     if drawn.empty:
-        raise BadInput(f"--figure: no label has finite numbers for both {x} and {y}")
+        raise BadInput(f"--figure: no label has finite numbers for both {x} and {y}; take others")
     with rc_context(fname=str(ASSETS / "paper.mplstyle")):
         figure = Figure()
         axes = figure.subplots()
@@ -70,10 +75,7 @@ def write_figure(tables: Mapping[str, pandas.DataFrame], x: str, y: str, path: P
             ylabel=f"{name}, {unit}",
             xscale="log" if is_log else "linear",
         )
-        if x == "label":
-            axes.set_xticks(drawn["at"], drawn.index, rotation=30, ha="right")
-        else:
-            axes.legend()
+        axes.legend()
         content = BytesIO()
         figure.savefig(content, format=path.suffix[1:], metadata={"Title": _TITLE})
     write_page(path, content.getvalue(), _TITLE)

@@ -12,8 +12,6 @@ from scenarios.app.study.slots import SLOTS
 _ENTRY = re.compile(r"(@.*\n)(?:  cited = \{(.*)\},\n)?((?:  .*\n)+\}\n)")
 """head, words by which it is cited, and the rest; without words it is always cited"""
 
-_UNKNOWN = ": no entry; give a reference"
-"""beside the words that stand for a publication to come"""
 _SEED = re.compile(r"(?m)^seed:.*")
 
 
@@ -21,7 +19,6 @@ def cite(source: str) -> str:
     """Cite what a scenario, or the studies in a folder, use: a comment with the `reference` of each
     part and its slot, or the `paper` of a study, and the entries of which these have a word.
     """
-    text = resources.files("scenarios").joinpath("references.bib").read_text("utf-8")
     files = {_SEED.sub("", path.read_text()): path for path in Path(source).rglob(STUDY)}
     parts: list[Part] = [load(path) for path in files.values() or [source]]
     words = set()
@@ -30,12 +27,13 @@ def cite(source: str) -> str:
         if word := part.reference or getattr(part, "paper", None):
             kind = getattr(part, "kind", "paper")
             slots = [f" ({k})" for k, union in SLOTS.items() if union.parts.get(kind) is type(part)]
-            hint = _UNKNOWN * (word == "this paper")
+            hint = ": no entry; give a reference" * (word == "this paper")
             words.add(f"% {kind}{''.join(slots)}: {word}{hint}".replace("@", "(at)"))
     said = "\n".join(sorted(words))
-    entries = [
+    text = resources.files("scenarios").joinpath("references.bib").read_text("utf-8")
+    entries = (
         head + rest
         for head, cited, rest in _ENTRY.findall(text)
         if any(word in said.lower() for word in cited.lower().split("; "))
-    ]
+    )
     return "\n".join([said, "", *entries])

@@ -67,9 +67,11 @@ class Gathered:
         """What must be known of how the runs came together, and how many are left out."""
         remarks = [note for note in self.notes if note]
         if self.missing:
-            total = format_count(self.missing + len(self.runs), "run")
             are = "is" if self.missing == 1 else "are"
-            remarks.append(f"{self.missing} of {total} {are} not finished and left out.")
+            remarks.append(
+                f"{self.missing} of {format_count(self.missing + len(self.runs), 'run')} {are} not "
+                "finished and left out."
+            )
         return remarks
 
     @property
@@ -86,7 +88,7 @@ class Gathered:
     @property
     def is_radio(self) -> bool:
         """Whether these are radio studies."""
-        return all(read_json(path / MANIFEST).get("kind") == RADIO_STUDY for _, path in self.runs)
+        return read_json(self.runs[0][1] / MANIFEST).get("kind") == RADIO_STUDY
 
 
 def gather_side_by_side(folder: Path) -> Gathered:
@@ -102,18 +104,17 @@ def gather_side_by_side(folder: Path) -> Gathered:
         "way (What differs)."
     ) * (len(commands) > 1)
     name = folder.resolve().name
-    title = f"Comparison of {name}"
-    return replace(gathered, name=name, title=title, notes=[note, *gathered.notes])
+    notes = [note, *gathered.notes]
+    return replace(gathered, name=name, title=f"Comparison of {name}", notes=notes)
 
 
 def gather_sweep(folder: Path) -> Gathered:
     """Gather the finished runs of a sweep."""
-    n_listed = len(list_run_folders(folder))
     finished = list_finished_runs(folder)
     runs, copies = drop_copies(finished)
     notes = [*format_failures(read_failures(folder)), copies]
+    missing = len(list_run_folders(folder)) - len(finished)
     title = read_sweep_value(folder, "title") or ""
-    missing = n_listed - len(finished)
     return Gathered(folder.resolve().name, runs, missing, read_curves(folder), notes, title)
 
 
@@ -206,8 +207,8 @@ def drop_copies(runs: LabelledRuns) -> tuple[LabelledRuns, str]:
             "figure in common; compare them apart"
         )
     refuse_mixed_versions(versions)
-    remark = f"{', '.join(copies)}: one run, which counts once." if copies else ""
-    return [(label, path) for (label, _), path in firsts.items()], remark
+    kept = [(label, path) for (label, _), path in firsts.items()]
+    return kept, f"{', '.join(copies)}: one run, which counts once." if copies else ""
 
 
 def _shorten_paths(paths: Sequence[Path]) -> list[str]:
