@@ -132,8 +132,16 @@ def open_sweep(*folders: str | Path) -> Results:
                 high = min(100.0 if line.unit == "%" else inf, line.value + half)
                 line = replace(line, low=low, high=high)
             pattern = line.key.replace(f".{line.attack}.", f".{NAME}.")
-            row = {"label": label, "seeds": len(values), **vars(line), "pattern": pattern}
-            figures.append({**row, "result": line.result, "baseline": line.baseline})
+            figures.append(
+                {
+                    "label": label,
+                    "seeds": len(values),
+                    **vars(line),
+                    "pattern": pattern,
+                    "result": line.result,
+                    "baseline": line.baseline,
+                }
+            )
     tables = {"runs": runs, "figures": pandas.DataFrame(figures)}
     return Results(tables, lambda: build_comparison_page(gathered, paths[0]))
 

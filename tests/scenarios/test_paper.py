@@ -169,7 +169,7 @@ def test_lines_join_labels_that_differ_in_x_alone(tiny_run, tmp_path, run_comman
 
 
 def test_axes_say_words(sweep, tmp_path, run_command):
-    for x, words in ((KEY, "noise"), (RMSE, "\\(dB\\)")):
+    for x, words in ((KEY, "noise"), (RMSE, "map RMSE, dB")):
         path = tmp_path / f"{x}.svg"
         run_command(["compare", sweep], "--figure", path, "--x", x, "--y", HOMES)
         assert re.search(f"<!-- [^.]*{words} -->", path.read_text())

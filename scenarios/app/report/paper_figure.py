@@ -13,7 +13,6 @@ import numpy as np
 from netsim.errors import BadInput
 from scenarios.app.report.plot import ASSETS, is_wide
 from scenarios.app.report.report import write_page
-from scenarios.app.results.shown import describe_key
 from scenarios.app.study.describe import suggest_nearest
 
 if TYPE_CHECKING:
@@ -69,10 +68,10 @@ def write_figure(tables: Mapping[str, pandas.DataFrame], x: str, y: str, path: P
             bars = [part["value"] - part["low"], part["high"] - part["value"]]
             axes.errorbar(part["at"], part["value"], bars, label=name or "all")
         is_log = is_wide(drawn["at"]) and min(drawn["at"]) > 0
-        name, unit = drawn[["name", "unit"]].iloc[0]
+        names = dict(zip(figures["key"], figures["name"] + ", " + figures["unit"], strict=True))
         axes.set(
-            xlabel=describe_key(x) or " ".join(re.findall(r"[^\W_]+", x)[1:]),
-            ylabel=f"{name}, {unit}",
+            xlabel=names.get(x, " ".join(re.findall(r"[^\W_]+", x)[1:])),
+            ylabel=names[drawn["key"].iloc[0]],
             xscale="log" if is_log else "linear",
         )
         axes.legend()

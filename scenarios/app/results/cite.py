@@ -19,8 +19,8 @@ def cite(source: str) -> str:
     """Cite what a scenario, or the studies in a folder, use: a comment with the `reference` of each
     part and its slot, or the `paper` of a study, and the entries of which these have a word.
     """
-    files = {_SEED.sub("", path.read_text()): path for path in Path(source).rglob(STUDY)}
-    parts: list[Part] = [load(path) for path in files.values() or [source]]
+    studies = {_SEED.sub("", path.read_text()): path for path in Path(source).rglob(STUDY)}
+    parts: list[Part] = [*map(load, studies.values() or [source])]
     words = set()
     for part in parts:
         parts += collect_parts(part)
