@@ -19,16 +19,21 @@ def cite(source: str) -> str:
     """Cite what a scenario, or the studies in a folder, use: a comment with the `reference` of each
     part and its slot, or the `paper` of a study, and the entries of which these have a word.
     """
-    studies = {_SEED.sub("", path.read_text()): path for path in Path(source).rglob(STUDY)}
-    parts: list[Part] = [*map(load, studies.values() or [source])]
+    parts: list[Part] = [
+        *map(
+            load,
+            {_SEED.sub("", path.read_text()): path for path in Path(source).rglob(STUDY)}.values()
+            or [source],
+        )
+    ]
     words = set()
     for part in parts:
         parts += collect_parts(part)
         if word := part.reference or getattr(part, "paper", None):
             kind = getattr(part, "kind", "paper")
             slots = [f" ({k})" for k, union in SLOTS.items() if union.parts.get(kind) is type(part)]
-            hint = ": no entry; give a reference" * (word == "this paper")
-            words.add(f"% {kind}{''.join(slots)}: {word}{hint}".replace("@", "(at)"))
+            word += ": no entry; give a reference" * (word == "this paper")
+            words.add(f"% {kind}{''.join(slots)}: {word}".replace("@", "(at)"))
     said = "\n".join(sorted(words))
     text = resources.files("scenarios").joinpath("references.bib").read_text("utf-8")
     entries = (
