@@ -9,9 +9,10 @@ import sys
 import traceback
 import webbrowser
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,13 +44,11 @@ def show_page(page: Path) -> bool:
     """Open a page in the browser; whether one took it. One in the terminal cannot draw it, and
     would take its place.
     """
-    windows = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
-    if sys.platform not in ("darwin", "win32") and not windows:
-        return False
-    try:
-        return webbrowser.open(page.resolve().as_uri())
-    except webbrowser.Error:
-        return False
+    windows = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
+    with suppress(webbrowser.Error):
+        if windows or sys.platform in ("darwin", "win32"):
+            return webbrowser.open(page.resolve().as_uri())
+    return False
 
 
 def run(
@@ -129,10 +128,20 @@ def open_sweep(*folders: str | Path) -> Results:
             values = [read_value(run, line.key) for run in labels[label]]
             half = compute_ci95_half_width([*filter(isfinite, values)])
             if isfinite(half) and not line.n and not line.key.startswith(_OWN_INTERVALS):
-                line = replace(line, low=line.value - half, high=line.value + half)
+                low = max(-1.0 if "correlation" in line.key else 0.0, line.value - half)
+                high = min(100.0 if line.unit == "%" else inf, line.value + half)
+                line = replace(line, low=low, high=high)
             pattern = line.key.replace(f".{line.attack}.", f".{NAME}.")
-            words = {"pattern": pattern, "result": line.result, "baseline": line.baseline}
-            figures.append({"label": label, "seeds": len(values), **vars(line), **words})
+            figures.append(
+                {
+                    "label": label,
+                    "seeds": len(values),
+                    **vars(line),
+                    "pattern": pattern,
+                    "result": line.result,
+                    "baseline": line.baseline,
+                }
+            )
     tables = {"runs": runs, "figures": pandas.DataFrame(figures)}
     return Results(tables, lambda: build_comparison_page(gathered, paths[0]))
 
@@ -209,12 +218,11 @@ class Result(Fields):
 
         from scenarios.app.report.run_page import build_chapters
 
-        panels = [
-            panel
+        return {
+            panel.key: Figure(panel.figure)
             for chapter in build_chapters(read_all_files(self.run))
             for panel in chapter.panels
-        ]
-        return {panel.key: Figure(panel.figure) for panel in panels}
+        }
 
     @property
     def page(self) -> Path:
@@ -222,9 +230,7 @@ class Result(Fields):
         from scenarios.app.report.report import write_run_page
 
         page = self.folder / PAGE
-        if describe_file_kind(page):
-            return page
-        return write_run_page(self.run)
+        return page if describe_file_kind(page) else write_run_page(self.run)
 
     def show(self) -> Path:
         """Open its page in a browser, where there is one; returns the page."""
@@ -235,9 +241,6 @@ class Result(Fields):
         """Return title and main lines, for a notebook."""
         from scenarios.app.results.screen import lay_out_run
 
-        page = str(self.folder / PAGE)
-        heading, *lines = lay_out_run(self.run, page)
-        text = html.escape("\n".join(lines))
-        return (
-            f"<p><b>{html.escape(str(self.folder))}</b>{html.escape(heading)}</p><pre>{text}</pre>"
-        )
+        texts = lay_out_run(self.run, str(self.folder / PAGE))
+        name, heading, *lines = map(html.escape, [str(self.folder), *texts])
+        return f"<p><b>{name}</b>{heading}</p><pre>{chr(10).join(lines)}</pre>"

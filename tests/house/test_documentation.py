@@ -434,6 +434,9 @@ def test_the_package_of_the_manual_installs_as_written(tmp_path):
     assert "2 passed" in printed
     assert "kind: sign" in (package / "runs/scenario/1/study.yaml").read_text()
     assert (present / "netsim_sign-1.0.dist-info/entry_points.txt").exists()
+    # beside the folder, which Python finds there too
+    used = "load('campus', {'learning.defenses': [{'kind': 'sign'}]})"
+    play_in_bash(f'python -c "from scenarios import load; {used}"', tmp_path, env)
 
 
 needs_sphinx = pytest.mark.skipif(

@@ -64,9 +64,9 @@ def install(folder, module, text, entries):
 
 
 def install_sign(folder):
-    text = list_documented()["sign.py"]
+    text = list_documented()["sign_part.py"]
     assert len(text.strip().splitlines()) < 40
-    install(folder, "sign", text, "[netsim.defense]\nsign = sign:Sign\n")
+    install(folder, "sign_part", text, "[netsim.defense]\nsign = sign_part:Sign\n")
 
 
 def play_module(plugins, cwd, *arguments):
@@ -104,8 +104,8 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     for slot, name, file in (
         ("attack", "first-look", "first_look.py"),
-        ("defense", "sign", "sign.py"),
-        ("reward", "allowance", "allowance.py"),
+        ("defense", "sign", "sign_part.py"),
+        ("reward", "allowance", "allowance_part.py"),
         ("trace-format", "json-lines", "json_lines.py"),
     ):
         assert main(["new", slot, name]) == 0
@@ -119,7 +119,7 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
         ("trace-format", "json-lines", "JsonLines", 1),
     ):
         package = tmp_path / name
-        module = name.replace("-", "_")
+        (module,) = (p.stem for p in package.glob("*.py") if not p.stem.startswith("test_"))
         text = list_documented()[f"{module}.py"]
         install(package, module, text, f"[netsim.{slot}]\nit = {module}:{part}\n")
         ran = play_module(package, package, "pytest")
@@ -175,8 +175,9 @@ def test_a_new_part_passes_its_test_as_it_is(slot, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("values, wrong", [("", ""), ("leak", "losst")])
 def test_a_stranger_adds_a_reward(values, wrong, tmp_path):
-    text = list_documented()["allowance.py"].replace(f'{{"{values}"', f'{{"{wrong}"')
-    install(tmp_path, "allowance", text, "[netsim.reward]\nallowance = allowance:Allowance\n")
+    text = list_documented()["allowance_part.py"].replace(f'{{"{values}"', f'{{"{wrong}"')
+    entries = "[netsim.reward]\nallowance = allowance_part:Allowance\n"
+    install(tmp_path, "allowance_part", text, entries)
     reward = "train.task.reward={kind: allowance, free_j: 0.5}"
     message = netsim(tmp_path, "validate", "power/city", "--set", reward)
     assert message.returncode == 2 * bool(wrong), message.stderr

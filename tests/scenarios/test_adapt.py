@@ -53,6 +53,7 @@ vary:
     - {label: hidden weights, set: {learning.threat: {observes: aggregate, knowledge: []}}}
 """
 N = 9
+PLACES = ("home", "work", "both")
 
 
 @fixture(scope="module")
@@ -143,9 +144,18 @@ def test_the_two_best_kinds_of_a_row_are_played_beside_its_own(sweep_folder):
         tuning = read_summary(sweep_folder / "adapt" / folder / "seed-102")
         assert row["goal"] == "homes, % (max)"
         shares = [tuning[f"attack.candidate-{k}.home_located.percent"] for k in range(1, N + 1)]
-        best = int(np.argmax(shares))
+        # of those that tie, the one that names most homes, workplaces and both; of these, a new one
+        named = [
+            sum(tuning[f"attack.candidate-{k}.{place}_located.percent"] or 0 for place in PLACES)
+            for k in range(1, N + 1)
+        ]
+        order = sorted(range(N), key=lambda k: (-shares[k], -named[k], k == 0))
+        best = order[0]
+        tied = shares.count(shares[best])
         tuned = load(sweep_folder / "adapt" / folder / "seed-102" / STUDY).learning.attacks[best]
-        assert float(row["adapted"]) == approx(shares[best], rel=0.01)
+        reached, _, said = row["adapted"].partition(" ")
+        assert float(reached) == approx(shares[best], rel=0.01)
+        assert said == (f"({tied} tied)" if tied > 1 else "")
         assert float(row["as written"]) == approx(shares[0], rel=0.01)
         kinds = [
             attack.kind
@@ -153,7 +163,7 @@ def test_the_two_best_kinds_of_a_row_are_played_beside_its_own(sweep_folder):
                 sweep_folder / "adapt" / folder / "seed-102" / STUDY
             ).learning.attacks
         ]
-        second = max((k for k in range(N) if kinds[k] != tuned.kind), key=lambda k: (shares[k], -k))
+        second = next(k for k in order if kinds[k] != tuned.kind)
         assert row["second"].endswith(f" {format_figure(float(shares[second]))}")
         assert kinds[second] in row["second"]
         expected = [k for k in (best, second) if k]  # of these, the row has the first itself
@@ -264,7 +274,21 @@ def test_a_defense_is_judged_by_the_attacker_of_what_is_asked(aim, key, pick, fo
     attacks = [attack.model_dump() for attack in load(path / STUDY).learning.attacks]
     _, row = adapt._pick_attacks(attacks[:1], attacks, tuning, parse_aims(aim))
     values = [tuning[f"attack.candidate-{k}.{key}"] for k in range(1, N + 1)]
-    assert row["adapted"] == format_figure(float(pick(v for v in values if v is not None)))
+    best = format_figure(float(pick(v for v in values if v is not None)))
+    assert row["adapted"].partition(" ")[0] == best
+
+
+def test_ties_are_broken_by_the_other_places_and_then_by_what_is_new():
+    candidates = [{"name": f"candidate-{k}", "kind": kind} for k, kind in enumerate("abcd")]
+    work = (40.0, 70.0, None, 70.0)
+    tuning = {f"attack.candidate-{k}.home_located.percent": 100.0 for k in range(4)}
+    tuning |= {f"attack.candidate-{k}.work_located.percent": work[k] for k in range(4)}
+    aims = parse_aims("homes")
+    attacks, row = adapt._pick_attacks(candidates[:2], candidates, tuning, aims)
+    assert row["attack"] == "d-adapted"
+    assert row["adapted"] == "100 (4 tied)"
+    assert row["second"].startswith("candidate-1 {kind: b}")
+    assert [part["kind"] for part in attacks] == ["a", "b", "d"]
 
 
 def test_without_homes_places_of_most_time_are_the_aim():

@@ -102,7 +102,7 @@ def list_kinds(value):
 @mark.parametrize("name", ["city", "tracking/city", "lapa/mnist", "power/pedestrians"])
 def test_all_parts_of_a_scenario_are_named_and_their_publications_printed(name):
     text = cite(name)
-    comments = re.findall(r"(?m)^% (\S+): (.*)", text)
+    comments = re.findall(r"(?m)^% (\S+)(?: \([a-z-]+\))?: (.*)", text)
     assert {kind for kind, _ in comments} - {"paper"} == list_kinds(
         load(name).model_dump(mode="json", exclude={"vary"})
     )
@@ -110,12 +110,21 @@ def test_all_parts_of_a_scenario_are_named_and_their_publications_printed(name):
     printed = parse_bibtex(text)
     assert set(printed) == expected
     assert not any("cited" in entry for entry in printed.values())
+    assert ": no entry" not in text
 
 
 def test_a_folder_is_cited_as_its_study(tiny_run, play_tiny, out, run_command):
     assert run_command(["cite", tiny_run]) == cite(str(tiny_run / "study.yaml"))
     play_tiny({"paper": "me@home, Communication-Efficient Learning of Deep Networks"})
     assert "mcmahan2017" in parse_bibtex(cite(str(out)))
+
+
+def test_what_has_no_entry_asks_for_one_and_parts_name_their_slot(play_tiny, out):
+    play_tiny({"paper": "this paper"})
+    lines = cite(str(out)).splitlines()
+    (asked,) = [line for line in lines if ": no entry; give a reference" in line]
+    assert asked.startswith("% paper: this paper: ")
+    assert "% none (fading): netsim: path loss and shadowing alone" in lines
 
 
 def test_what_has_no_study_is_refused(tmp_path, refuse_command):

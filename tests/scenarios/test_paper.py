@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from test_training_page import several as trained  # noqa: F401 - a fixture
 
 import scenarios
 from scenarios.app.report.report import write_report
+from scenarios.app.results.shown import HEAD
 
 RMSE = "utility.rmse_db"
 KEY = "world.noise"
@@ -27,11 +29,12 @@ def make_sweep(run, folder, values):
     share = {
         "attack.closed-form.home_located.percent": 25.0,
         "attack.closed-form.homes.count": 4,
-        "attack.closed-form.home_located.chance.percent": 5.0,
+        "baseline.uniform.home_located.percent": 5.0,
     }
+    shuffled = "attack.closed-form.home_located.shuffled.percent"
     rows = [
-        (label, seed, {RMSE: rmse, **share})
-        for (label, _), own in values.items()
+        (label, seed, {RMSE: rmse, **share, shuffled: 10 * (noise or 1)})
+        for (label, noise), own in values.items()
         for seed, rmse in enumerate(own)
     ]
     fake_sweep(run, folder, rows)
@@ -54,11 +57,11 @@ def test_csv_has_a_row_for_each_label_and_figure_with_its_95_percent_interval(sw
     by_figure = {(row["label"], row["key"]): row for row in rows}
     assert len(by_figure) == len(rows)
     rmse = by_figure["noise=0.1, c=1", RMSE]
-    # Student's t of 2, 3, 7: mean 4, std sqrt(7), 97.5 % quantile with two degrees 4.3027
+    # Student's t of 2, 3, 7: mean 4, std sqrt(7), 97.5 % quantile with two degrees 4.3027; an RMSE
+    # is at least 0
     half = 4.302652729911275 * (7 / 3) ** 0.5
-    assert [float(rmse[name]) for name in ("value", "low", "high")] == approx(
-        [4, 4 - half, 4 + half]
-    )
+    assert [float(rmse[name]) for name in ("value", "low", "high")] == approx([4, 0, 4 + half])
+    assert {row["few_seeds"] for row in rows} == {""}
     assert (rmse["unit"], rmse["seeds"], rmse["name"]) == ("dB", "3", "map RMSE")
     share = by_figure["noise=1, c=1", "attack.closed-form.home_located.percent"]
     # Wilson of 3 in 12, z = 1.96: (0.25 + 0.16007 -+ 0.29266) / 1.32013
@@ -71,7 +74,8 @@ def test_every_format_has_the_same_figures(sweep, run_command):
         run_command(["compare", sweep], "--table", name).splitlines() for name in ("latex", "md")
     )
     heads = next(line for line in markdown if line.startswith("|")).split("|")
-    assert latex[2].endswith(f"{{l{'r' * (len(heads) - 3)}}}")
+    (begin,) = (line for line in latex if line.startswith("\\begin"))
+    assert begin.endswith(f"{{l{'r' * (len(heads) - 3)}}}")
     rows = [line for line in latex if line.startswith("noise")]
     assert len(rows) == 2
     assert all(row.endswith(r"\\") and row.count(" & ") == len(heads) - 3 for row in rows)
@@ -79,12 +83,37 @@ def test_every_format_has_the_same_figures(sweep, run_command):
     assert sum("3/12 \\[8.89, 53.2 %]" in line for line in markdown) == 2
 
 
+def test_a_table_says_what_is_uncertain_and_of_which_runs(tiny_run, tmp_path, run_command):
+    """Two seeds, a share that is no more than chance, and attackers that were tuned."""
+    folder = make_sweep(tiny_run, tmp_path / "s", {("a", 1.0): (2.0, 3.0), ("b", 2.0): (4.0, 5.0)})
+    note = {"rows": [dict.fromkeys(HEAD, "homes, % (max)")], "note": "The best of 8 attacks"}
+    (folder / "sweep.json").write_text(
+        json.dumps(json.loads((folder / "sweep.json").read_text()) | {"adapted": note})
+    )
+    latex, markdown, table = (
+        run_command(["compare", folder], "--table", form) for form in ("latex", "md", "csv")
+    )
+    for text in (latex, markdown):
+        assert "Seeds: 0, 1." in text
+        assert "The best of 8 attacks; tuned for homes, % (max)." in text
+        assert "?: inconclusive; " in text
+        assert "fewer than three seeds" in text
+    (row,) = (line for line in latex.splitlines() if line.startswith("a &"))
+    # Student's t of 2 and 3 reaches 2.5 - 6.35
+    assert "& 2.5 [0, 8.85] &" in row
+    assert "2/8 [7.15, 59.1 \\%] ? &" in row
+    assert row.endswith("& 2 * \\\\")
+    (row,) = (line for line in latex.splitlines() if line.startswith("baseline"))
+    assert "& chance 10-20 \\% &" in row  # of each label the larger of its two
+    assert {row["few_seeds"] for row in csv.DictReader(io.StringIO(table))} == {"yes"}
+
+
 def test_any_label_is_a_cell(tiny_run, tmp_path, run_command):
     folder = make_sweep(tiny_run, tmp_path / "s", {(EVIL, 1.0): (1.0,), ("b", 2.0): (2.0,)})
     latex = run_command(["compare", folder], "--table", "latex")
     (row,) = (line for line in latex.splitlines() if "a\\_b" in line)
     assert row.startswith(r"{}[*] a\_b \& 50 \% \{x\} \textasciitilde{}\textasciicircum{}")
-    assert len(re.findall(r"(?<!\\)&", row)) == latex.splitlines()[3:5][1].count(" & ")
+    assert len(re.findall(r"(?<!\\)&", row)) == latex.splitlines()[5].count(" & ")
     (row,) = (
         r for r in run_command(["compare", folder], "--table", "md").splitlines() if "50" in r
     )
@@ -133,10 +162,18 @@ def test_lines_join_labels_that_differ_in_x_alone(tiny_run, tmp_path, run_comman
     monkeypatch.setattr(Axes, "errorbar", draw)
     said = run_command(["compare", folder], "--figure", tmp_path / "f.pdf", "--x", KEY, "--y", RMSE)
     assert said.endswith("left out, without finite numbers: 1\n")
-    # of x and 2 x: mean 1.5 x, half an interval 12.7062 x / 2
+    # of x and 2 x: mean 1.5 x, half an interval 12.7062 x / 2, of which an RMSE takes what is above 0
     half = 12.706204736432095 / 2
-    points = [approx((x, 1.5 * x, half * x, half * x)) for x in (0.1, 1.0)]
+    points = [approx((x, 1.5 * x, 1.5 * x, half * x)) for x in (0.1, 1.0)]
     assert drawn == {", c=1": points, ", c=2": points}
+
+
+def test_axes_say_words(sweep, tmp_path, run_command):
+    for x, words in ((KEY, "noise"), (RMSE, "map RMSE, dB")):
+        path = tmp_path / f"{x}.svg"
+        run_command(["compare", sweep], "--figure", path, "--x", x, "--y", HOMES)
+        assert re.search(f"<!-- [^.]*{words} -->", path.read_text())
+        assert "<!-- homes within 100 m, % -->" in path.read_text()
 
 
 @mark.parametrize(
@@ -146,6 +183,8 @@ def test_lines_join_labels_that_differ_in_x_alone(tiny_run, tmp_path, run_comman
         (f"--figure f.pdf --x world.nois --y {RMSE}", "did you mean 'world.noise'"),
         (f"--figure f.doc --x {KEY} --y {RMSE}", "must end with .pdf, .svg, .png"),
         (f"--figure f.pdf --x label --y {RMSE}", "no label has finite numbers"),
+        ("--figure f.pdf", "no such key ''; give one as label, seed, world.noise, utility.rmse_db"),
+        (f"--figure f.pdf --x {KEY}", "no such key ''; give one as attack.NAME.home_located.percent"),
         (f"--x {KEY}", "must end with"),
         ("--table md --pages", "leave --pages"),
         ("--table csv --out {folder}/none/t.csv", "cannot be written"),

@@ -88,8 +88,9 @@ def _write_package(slot: str, name: str, source: str | None, like: str | None) -
     """Write the folder of a package with a part: the files of packages.toml."""
     from scenarios.app.study.slots import SLOTS
 
-    module = name.replace("-", "_")
-    text = PACKAGES.read_text(encoding="utf-8").replace("NAME", name).replace("MODULE", module)
+    # never the name of the folder: where that was made, Python would take the folder for the module
+    module = name.replace("-", "_") if "-" in name else f"{name}_part"
+    text = PACKAGES.read_text("utf-8").replace("NAME", name).replace("MODULE", module)
     text = text.replace("CLASS", name.title().replace("-", "")).replace("SLOT", slot)
     templates = tomllib.loads(text)
     slots = templates["own"] | templates["like"]
@@ -101,17 +102,17 @@ def _write_package(slot: str, name: str, source: str | None, like: str | None) -
     problem = ""
     if not name:
         problem = f"give a name for the package: netsim new {slot} NAME"
-    elif not re.fullmatch(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", name) or keyword.iskeyword(module):
+    elif not re.fullmatch(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", name) or keyword.iskeyword(name):
         problem = (
             "a name has 1 to 40 small letters, digits and dashes, a letter first, and is no "
             "Python word; give another"
         )
     elif describe_file_kind(Path(name)):
         problem = "a file or folder of this name exists here; give another"
-    elif name in SLOTS[slot].parts or find_spec(module):
+    elif name in SLOTS[slot].parts or find_spec(name):
         problem = "a kind or a module has this name; give another"
     if problem:
-        raise BadInput(f"new {slot} {name or ''}: {problem}, such as my-{slot}".replace(" :", ":"))
+        raise BadInput(f"new {slot} {name}: {problem}, such as my-{slot}".replace(" :", ":"))
     files = templates["own"].get(slot)
     if like or not files:
         files = _derive_files(templates, slot, name, like)

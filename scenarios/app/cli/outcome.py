@@ -370,8 +370,13 @@ def _write_for_paper(args: argparse.Namespace) -> None:
         left_out = write_figure(tables, args.x, args.y, Path(args.figure))
         say(f"figure in {args.figure}; labels left out, without finite numbers: {left_out}")
     if args.table:
-        rows = tables["figures"].to_dict("records")
-        text = render_template("table.txt", form=args.table, figures=rows)
+        text = render_template(
+            "table.txt",
+            form=args.table,
+            tables=tables,
+            tuned=map(read_adapted_rows, map(Path, args.folders)),
+            format_figure=format_figure,
+        )
         if args.out == "compare.html":
             say(text, end="")
         else:

@@ -43,17 +43,24 @@ def write_figure(tables: Mapping[str, pandas.DataFrame], x: str, y: str, path: P
         raise BadInput(f"--figure {path}: the name must end with {', '.join(_ENDINGS)}")
     for key, known in ((x, [*runs]), (y, [*figures.get("pattern", ())])):
         if key not in known:
-            near = suggest_nearest(key, known, 3)
-            raise BadInput(f"--figure: these runs have no such key {key!r}{near}")
+            raise BadInput(
+                f"--figure needs --x and --y: these runs have no such key {key!r}"
+                f"{suggest_nearest(key, known, 3) or '; give one as ' + ', '.join(known[1:6])}"
+            )
     points = figures[figures["pattern"] == y].set_index("label")
-    points["at"] = to_numeric(runs[x], errors="coerce").groupby(runs["label"]).agg(_average)
+    # of several values one that is missing or infinite leaves no mean
+    points["at"] = (
+        to_numeric(runs[x], errors="coerce")
+        .groupby(runs["label"])
+        .agg(lambda values: values.mean(skipna=False))
+    )
     varied = rf"(, )?\b{re.escape(x.rpartition('.')[2])}=[^,]*"
     points["series"] = points.index.str.replace(varied, "", regex=True)
     if "curve" in runs:
         points["series"] = runs.groupby("label")["curve"].first().fillna(points["series"])
     drawn = points[np.isfinite(points["at"] + points["value"])].sort_values("at")
     if drawn.empty:
-        raise BadInput(f"--figure: no label has finite numbers for both {x} and {y}")
+        raise BadInput(f"--figure: no label has finite numbers for both {x} and {y}; take others")
     with rc_context(fname=str(ASSETS / "paper.mplstyle")):
         figure = Figure()
         axes = figure.subplots()
@@ -61,15 +68,14 @@ def write_figure(tables: Mapping[str, pandas.DataFrame], x: str, y: str, path: P
             bars = [part["value"] - part["low"], part["high"] - part["value"]]
             axes.errorbar(part["at"], part["value"], bars, label=name or "all")
         is_log = is_wide(drawn["at"]) and min(drawn["at"]) > 0
-        name, unit = drawn[["name", "unit"]].iloc[0]
-        axes.set(xlabel=x, ylabel=f"{name}, {unit}", xscale="log" if is_log else "linear")
+        names = dict(zip(figures["key"], figures["name"] + ", " + figures["unit"], strict=True))
+        axes.set(
+            xlabel=names.get(x, " ".join(re.findall(r"[^\W_]+", x)[1:])),
+            ylabel=names[drawn["key"].iloc[0]],
+            xscale="log" if is_log else "linear",
+        )
         axes.legend()
         content = BytesIO()
         figure.savefig(content, format=path.suffix[1:], metadata={"Title": _TITLE})
     write_page(path, content.getvalue(), _TITLE)
     return len(points) - len(drawn)
-
-
-def _average(values: pandas.Series) -> float:
-    """Average values, of which a missing or infinite one is NaN; so is the mean then."""
-    return values.mean(skipna=False)

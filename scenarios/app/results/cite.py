@@ -7,6 +7,7 @@ from pathlib import Path
 from netsim.part import Part, collect_parts
 from scenarios.app.results.folder import STUDY
 from scenarios.app.study.load import load
+from scenarios.app.study.slots import SLOTS
 
 _ENTRY = re.compile(r"(@.*\n)(?:  cited = \{(.*)\},\n)?((?:  .*\n)+\}\n)")
 """head, words by which it is cited, and the rest; without words it is always cited"""
@@ -16,20 +17,28 @@ _SEED = re.compile(r"(?m)^seed:.*")
 
 def cite(source: str) -> str:
     """Cite what a scenario, or the studies in a folder, use: a comment with the `reference` of each
-    part, or the `paper` of a study, and the entries of which these have a word.
+    part and its slot, or the `paper` of a study, and the entries of which these have a word.
     """
-    files = {_SEED.sub("", path.read_text()): path for path in Path(source).rglob(STUDY)}
-    parts: list[Part] = [load(path) for path in files.values() or [source]]
+    parts: list[Part] = [
+        *map(
+            load,
+            {_SEED.sub("", path.read_text()): path for path in Path(source).rglob(STUDY)}.values()
+            or [source],
+        )
+    ]
     words = set()
     for part in parts:
         parts += collect_parts(part)
         if word := part.reference or getattr(part, "paper", None):
-            words.add(f"% {getattr(part, 'kind', 'paper')}: {word}".replace("@", "(at)"))
+            kind = getattr(part, "kind", "paper")
+            slots = [f" ({k})" for k, union in SLOTS.items() if union.parts.get(kind) is type(part)]
+            word += ": no entry; give a reference" * (word == "this paper")
+            words.add(f"% {kind}{''.join(slots)}: {word}".replace("@", "(at)"))
     said = "\n".join(sorted(words))
     text = resources.files("scenarios").joinpath("references.bib").read_text("utf-8")
-    entries = [
+    entries = (
         head + rest
         for head, cited, rest in _ENTRY.findall(text)
         if any(word in said.lower() for word in cited.lower().split("; "))
-    ]
+    )
     return "\n".join([said, "", *entries])

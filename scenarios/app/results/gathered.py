@@ -67,9 +67,11 @@ class Gathered:
         """What must be known of how the runs came together, and how many are left out."""
         remarks = [note for note in self.notes if note]
         if self.missing:
-            total = format_count(self.missing + len(self.runs), "run")
             are = "is" if self.missing == 1 else "are"
-            remarks.append(f"{self.missing} of {total} {are} not finished and left out.")
+            remarks.append(
+                f"{self.missing} of {format_count(self.missing + len(self.runs), 'run')} {are} not "
+                "finished and left out."
+            )
         return remarks
 
     @property
@@ -86,7 +88,7 @@ class Gathered:
     @property
     def is_radio(self) -> bool:
         """Whether these are radio studies."""
-        return all(read_json(path / MANIFEST).get("kind") == RADIO_STUDY for _, path in self.runs)
+        return read_json(self.runs[0][1] / MANIFEST).get("kind") == RADIO_STUDY
 
 
 def gather_side_by_side(folder: Path) -> Gathered:
@@ -97,25 +99,22 @@ def gather_side_by_side(folder: Path) -> Gathered:
     list_run_folders(folder)  # an unfinished sweep says so itself
     gathered = gather_runs([folder])
     commands = {str(read_json(path / MANIFEST).get("command") or path) for _, path in gathered.runs}
-    notes = list(gathered.notes)
-    if len(commands) > 1:
-        notes.insert(
-            0,
-            "No sweep played these runs, they only lie in one folder: they may differ in more "
-            "than one way (What differs).",
-        )
+    note = (
+        "No sweep played these runs, they only lie in one folder: they may differ in more than one "
+        "way (What differs)."
+    ) * (len(commands) > 1)
     name = folder.resolve().name
+    notes = [note, *gathered.notes]
     return replace(gathered, name=name, title=f"Comparison of {name}", notes=notes)
 
 
 def gather_sweep(folder: Path) -> Gathered:
     """Gather the finished runs of a sweep."""
-    n_listed = len(list_run_folders(folder))
     finished = list_finished_runs(folder)
     runs, copies = drop_copies(finished)
     notes = [*format_failures(read_failures(folder)), copies]
+    missing = len(list_run_folders(folder)) - len(finished)
     title = read_sweep_value(folder, "title") or ""
-    missing = n_listed - len(finished)
     return Gathered(folder.resolve().name, runs, missing, read_curves(folder), notes, title)
 
 
@@ -133,7 +132,13 @@ def gather_runs(folders: Sequence[Path]) -> Gathered:
         not finished; radio studies beside runs that learn; fewer than two runs.
     """
     for folder in folders:
-        _refuse_without_runs(folder)
+        if not str(folder) or describe_file_kind(folder) != "folder":
+            raise BadInput(f"{folder}: no such folder; give folders of runs or of sweeps")
+        if any(any(folder.glob(place + TRAINING)) for place in ("", "seed-*/", "*/seed-*/")):
+            raise BadInput(
+                f"{folder}: holds a training, which has other figures than a run; netsim report "
+                f"{folder} draws its page with all its seeds, and open_training of Python reads it"
+            )
     if len(folders) == 1 and describe_file_kind(folders[0] / RUNS):
         return gather_sweep(folders[0])
     singles = []
@@ -170,19 +175,6 @@ def gather_runs(folders: Sequence[Path]) -> Gathered:
     return Gathered(name, runs, missing, notes=[*notes, copies], title=f"Comparison of {name}")
 
 
-def _refuse_without_runs(folder: Path) -> None:
-    """Refuse what holds no run."""
-    if not str(folder) or describe_file_kind(folder) != "folder":
-        raise BadInput(f"{folder}: no such folder; give folders of runs or of sweeps")
-    if any(
-        path for place in (".", "seed-*", "*/seed-*") for path in folder.glob(f"{place}/{TRAINING}")
-    ):
-        raise BadInput(
-            f"{folder}: holds a training, which has other figures than a run; netsim report "
-            f"{folder} draws its page with all its seeds, and open_training of Python reads it"
-        )
-
-
 def drop_copies(runs: LabelledRuns) -> tuple[LabelledRuns, str]:
     """Drop copies from runs that may be pooled by label, and name them in words.
 
@@ -215,8 +207,8 @@ def drop_copies(runs: LabelledRuns) -> tuple[LabelledRuns, str]:
             "figure in common; compare them apart"
         )
     refuse_mixed_versions(versions)
-    remark = f"{', '.join(copies)}: one run, which counts once." if copies else ""
-    return [(label, path) for (label, _), path in firsts.items()], remark
+    kept = [(label, path) for (label, _), path in firsts.items()]
+    return kept, f"{', '.join(copies)}: one run, which counts once." if copies else ""
 
 
 def _shorten_paths(paths: Sequence[Path]) -> list[str]:
