@@ -1,5 +1,7 @@
 """A policy of one's own beside the rules, in the worlds in which `netsim train` compares."""
 
+from threading import Thread
+
 from numpy import (
     float32,
     full,
@@ -10,6 +12,7 @@ from numpy import (
     zeros,
 )
 from numpy.testing import assert_allclose
+from pages import read_csv
 from pytest import approx, fixture, raises
 from rows import read_yaml
 from scipy.stats import t
@@ -22,7 +25,7 @@ from rl.rules import limit_to_w
 from scenarios import load
 from scenarios.app.results.trainings import read_trainings
 from scenarios.app.training.environments import build_problems, make_online
-from scenarios.app.training.judge import get_ground, judge
+from scenarios.app.training.judge import _append_rows, get_ground, judge
 from scenarios.app.training.train import train_agents
 
 SHORT = read_yaml(
@@ -155,3 +158,30 @@ def test_bad_actions_for_a_whole_training_are_refused_at_once(tmp_path, monkeypa
 def test_the_name_of_a_rule_is_refused(study):
     with raises(BadInput, match="name: 'full' is the name of a rule; take another"):
         judge(study, lower, "full")
+
+
+def test_a_leaderboard_has_a_row_for_each_judgement(tmp_path):
+    """Of one agent twice the same digest; a row per process, and no other file is touched."""
+    item = load("power/paper", PAPER)
+    board = tmp_path / "board.csv"
+    for level, name in ((0.25, "mine"), (0.25, "=again"), (0.5, "other, louder")):
+        table = judge(item, lambda seen, x=level: [x, -x, x] * 5, name, tmp_path, leaderboard=board)
+    rows = read_csv(board)
+    assert [row["agent"] for row in rows] == ["mine", "'=again", "other, louder"]
+    assert rows[0]["digest"] == rows[1]["digest"] != rows[2]["digest"]
+    assert len({(row["study"], row["scenario"], row["worlds"]) for row in rows}) == 1
+    assert float(rows[2]["cost"]) == approx(table.loc["other, louder", "cost"])
+    assert rows[2]["rival"] == table.drop(["optimum", "other, louder"]).index[0]
+    assert float(rows[2]["difference"]) == approx(table.loc[rows[2]["rival"], "difference"])
+    threads = [Thread(target=_append_rows, args=(board, [k] * len(rows[0]))) for k in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(int(row["agent"]) for row in read_csv(board)[3:]) == list(range(20))
+    foreign = tmp_path / "mine.csv"
+    foreign.write_text("when,who\n")
+    for path, message in ((foreign, "does not begin as a leaderboard"), (tmp_path, "is a folder")):
+        with raises(BadInput, match=message):
+            judge(item, None, cache=tmp_path, leaderboard=path)
+    assert foreign.read_text() == "when,who\n"

@@ -4,8 +4,12 @@ rules.
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import logging
+import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,16 +17,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from netsim import __version__
 from netsim.errors import BadInput
 from netsim.rng import Streams
+from netsim.safe import open_own_file
 from netsim.units import FloatArray
 from rl.env import PowerAllocation
 from rl.look import Look
 from rl.policy import plan_dbw
 from rl.problem import Seen
 from rl.rules import limit_to_w
-from rl.settings import Allocation, Train
+from rl.settings import OPTIMUM, ORACLE, Allocation, Train
 from rl.ue import Act, UePower, UeRounds
+from scenarios.app.results.folder import to_csv_text
+from scenarios.app.results.statistics import compute_ci95_half_width
 from scenarios.app.run.events import ignore_event
 from scenarios.app.run.how import use_one_thread
 from scenarios.app.study.describe import build_model
@@ -48,6 +56,10 @@ if TYPE_CHECKING:
     import pandas
 
 _SCENARIO = "power/city"
+_HEADING = (
+    b"when,version,agent,digest,scenario,study,worlds,cost,cost_half_width,rival,"
+    b"difference,half_width,wins\n"
+)
 
 
 def make_ue_power(
@@ -93,9 +105,10 @@ def judge(
     name: str = "mine",
     cache: str | Path | None = None,
     passes: int = 1,
+    leaderboard: str | Path | None = None,
 ) -> pandas.DataFrame:
     """Return costs of a policy in the held-out worlds of a scenario, beside those of the rules and
-    of the oracle or optimum.
+    of the oracle or optimum; with a row more in the file `leaderboard`.
 
     policy : observations (n, F) of UEs -> actions (n,) or (n, 1) in [-1, 1], as in
     `netsim/UePower-v0`; it moves all UEs in each of the passes. For the task `allocation`
@@ -107,14 +120,16 @@ def judge(
     which `policy` costs less; and a column for each world, by its seed: the cost there (of
     `allocation` by its number).
 
-    Raises BadInput: a scenario that trains nothing, or a name that a rule has; ValueError: an
-    action that the environment refuses.
+    Raises BadInput: a scenario that trains nothing, a name that a rule has, or a file that is no
+    leaderboard; ValueError: an action that the environment refuses.
     """
     import pandas
 
     study = load_study(scenario)
     if not isinstance(passes, int) or not 1 <= passes <= 100:
         raise BadInput(f"passes: {passes!r:.40}; take 1 to 100")
+    if leaderboard:
+        _append_rows(Path(leaderboard))
     with use_one_thread():
         if study.train is not None and isinstance(study.train.task, Allocation):
             rows = _judge_in_problems(study, policy, name, cache)
@@ -142,7 +157,44 @@ def judge(
         column: [summary.get(key.format(label)) for label in costs.index]
         for column, key in keys.items()
     }
-    return pandas.DataFrame(columns, costs.index, dtype=float).join(costs).sort_values("cost")
+    judged = pandas.DataFrame(columns, costs.index, dtype=float).join(costs).sort_values("cost")
+    if leaderboard:
+        _append_rows(Path(leaderboard), _describe_entry(study, judged, costs.loc[name]))
+    return judged
+
+
+def _describe_entry(study: Study, judged: pandas.DataFrame, own: pandas.Series) -> list[object]:
+    """Describe a policy for the leaderboard, beside the cheapest that does not know the future."""
+    rival = judged.drop([own.name, ORACLE, OPTIMUM], errors="ignore").iloc[0]
+    return [
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        __version__,
+        own.name,
+        hashlib.sha256(own.to_numpy().tobytes()).hexdigest()[:16],
+        study.title,
+        hashlib.sha256(to_study_yaml(study).encode()).hexdigest()[:16],
+        " ".join(map(str, own.index)),
+        own.mean(),
+        compute_ci95_half_width(own.to_numpy()),
+        rival.name,
+        *rival.iloc[1:4],
+    ]
+
+
+def _append_rows(path: Path, *rows: list[object]) -> None:
+    """Append rows to a leaderboard, which is made with its heading if need be.
+
+    Raises BadInput: it is another file, or cannot be written.
+    """
+    try:
+        with os.fdopen(open_own_file(path, create=True), "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            found = file.read(len(_HEADING))
+            if found not in (b"", _HEADING):
+                raise BadInput(f"{path}: does not begin as a leaderboard; give another file")
+            file.write(_HEADING[len(found) :] + to_csv_text(rows).encode())
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}; give another file") from None
 
 
 def _judge_in_problems(
