@@ -160,19 +160,26 @@ def test_the_name_of_a_rule_is_refused(study):
         judge(study, lower, "full")
 
 
-def test_a_leaderboard_has_a_row_for_each_judgement(tmp_path):
-    """Of one agent twice the same digest; a row per process, and no other file is touched."""
+def test_a_leaderboard_has_a_row_for_each_judgement(tmp_path, caplog):
+    """Of several policies a row each, beside the best rule; no other file is touched."""
     item = load("power/paper", PAPER)
     board = tmp_path / "board.csv"
-    for level, name in ((0.25, "mine"), (0.25, "=again"), (0.5, "other, louder")):
-        table = judge(item, lambda seen, x=level: [x, -x, x] * 5, name, tmp_path, leaderboard=board)
+    acts = {
+        name: lambda seen, x=x: [x, -x, x] * 5 for name, x in (("=a", 0.25), ("b, louder", 0.5))
+    }
+    table = judge(item, acts, cache=tmp_path, leaderboard=board)
+    assert "half_width is NaN" in caplog.text
+    alone = judge(item, acts["b, louder"], "b, louder", tmp_path, leaderboard=board)
     rows = read_csv(board)
-    assert [row["agent"] for row in rows] == ["mine", "'=again", "other, louder"]
-    assert rows[0]["digest"] == rows[1]["digest"] != rows[2]["digest"]
-    assert len({(row["study"], row["scenario"], row["worlds"]) for row in rows}) == 1
-    assert float(rows[2]["cost"]) == approx(table.loc["other, louder", "cost"])
-    assert rows[2]["rival"] == table.drop(["optimum", "other, louder"]).index[0]
-    assert float(rows[2]["difference"]) == approx(table.loc[rows[2]["rival"], "difference"])
+    assert [row["agent"] for row in rows] == ["'=a", "b, louder", "b, louder"]
+    assert rows[1] | {"when": ""} == rows[2] | {"when": ""}
+    assert len({(row["study"], row["scenario"]) for row in rows}) == 1
+    rival = rows[2]["rival"]
+    assert rival == alone.drop(["optimum", "b, louder"]).index[0]
+    assert float(rows[2]["cost"]) == approx(alone.cost["b, louder"])
+    assert float(rows[2]["difference"]) == approx(alone.difference[rival])
+    assert set(table.index) == {"=a", *alone.index}
+    assert table.difference["b, louder"] == approx(table.cost["=a"] - alone.cost["b, louder"])
     threads = [Thread(target=_append_rows, args=(board, [k] * len(rows[0]))) for k in range(20)]
     for thread in threads:
         thread.start()
@@ -181,7 +188,11 @@ def test_a_leaderboard_has_a_row_for_each_judgement(tmp_path):
     assert sorted(int(row["agent"]) for row in read_csv(board)[3:]) == list(range(20))
     foreign = tmp_path / "mine.csv"
     foreign.write_text("when,who\n")
-    for path, message in ((foreign, "does not begin as a leaderboard"), (tmp_path, "is a folder")):
-        with raises(BadInput, match=message):
-            judge(item, None, cache=tmp_path, leaderboard=path)
+    with raises(BadInput, match="does not begin as a leaderboard"):
+        judge(item, None, cache=tmp_path, leaderboard=foreign)
     assert foreign.read_text() == "when,who\n"
+
+
+def test_rounds_of_a_world_are_said_and_a_single_one_is_doubted(caplog):
+    get_ground(load("power/pedestrians", SHORT | {"world.duration_s": 60}))
+    assert "warning: world.duration_s: a world has one round only" in caplog.text

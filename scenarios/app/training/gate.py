@@ -98,16 +98,21 @@ def play_gate(sweep: Sweep, seeds: Sequence[int]) -> Fields:
     )
     recording = record_at_full_power(sweep, seeds)
     n_0, policies = equalise_noise(recording)
-    variants = []
-    for label, rule in policies.items():
-        power = {"kind": "rule", "rule": rule.law.name, "parameters": rule.parameters.tolist()}
-        limits = recording.look.limits.model_dump()
-        variants.append(
-            {
-                "label": label,
-                "set": {"power": {**power, "limits": limits}},
-            }
-        )
+    limits = recording.look.limits.model_dump()
+    variants = [
+        {
+            "label": label,
+            "set": {
+                "power": {
+                    "kind": "rule",
+                    "rule": rule.law.name,
+                    "parameters": rule.parameters.tolist(),
+                    "limits": limits,
+                }
+            },
+        }
+        for label, rule in policies.items()
+    ]
     varied = sweep.scenario.with_changes({"vary": {"seed": list(seeds), "variants": variants}})
     runs = pandas.read_csv(replace(sweep, scenario=varied).play())
     if failed := len(read_failures(sweep.out)):

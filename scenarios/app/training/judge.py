@@ -8,14 +8,13 @@ import fcntl
 import hashlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from netsim import __version__
 from netsim.errors import BadInput
@@ -48,7 +47,6 @@ from scenarios.app.training.evaluate import (
     Evaluation,
     RecordedGround,
     make_rule_act,
-    summarise_evaluations,
 )
 from scenarios.app.training.train import evaluate_beside_references
 
@@ -56,10 +54,8 @@ if TYPE_CHECKING:
     import pandas
 
 _SCENARIO = "power/city"
-_HEADING = (
-    b"when,version,agent,digest,scenario,study,worlds,cost,cost_half_width,rival,"
-    b"difference,half_width,wins\n"
-)
+_LOG = logging.getLogger("netsim")
+_HEADING = b"when,version,agent,scenario,study,cost,rival,difference,half_width,wins\n"
 
 
 def make_ue_power(
@@ -91,9 +87,7 @@ def get_ground(study: Study) -> RecordedGround:
 @lru_cache(maxsize=4)
 def _record_ground(spec: str) -> RecordedGround:
     ground = RecordedGround(build_model(Study, parse_document(spec, "study")), ignore_event)
-    logging.getLogger("netsim").warning(
-        "recording rounds and tuning rules, once in this process: about a minute"
-    )
+    _LOG.warning("recording rounds and tuning rules, once in this process: about a minute")
     with use_one_thread():
         _ = ground.trained_on, ground.rule
     return ground
@@ -101,30 +95,37 @@ def _record_ground(spec: str) -> RecordedGround:
 
 def judge(
     scenario: Source,
-    policy: Callable[[Seen], npt.ArrayLike],
+    policy: Act | Mapping[str, Act],
     name: str = "mine",
     cache: str | Path | None = None,
     passes: int = 1,
     leaderboard: str | Path | None = None,
 ) -> pandas.DataFrame:
     """Return costs of a policy in the held-out worlds of a scenario, beside those of the rules and
-    of the oracle or optimum; with a row more in the file `leaderboard`.
+    of the oracle or optimum; several policies are given by their names, instead of `name`.
 
     policy : observations (n, F) of UEs -> actions (n,) or (n, 1) in [-1, 1], as in
     `netsim/UePower-v0`; it moves all UEs in each of the passes. For the task `allocation`
-    observation (n,) -> action (K,). cache : of its reference runs.
+    observation (n,) -> action (K,). cache : of its reference runs. leaderboard : a CSV that gets a
+    row of each policy, beside the cheapest rule that does not know the future.
 
     A row for each policy, the cheapest first, named by the index. `cost` : mean over worlds,
-    without unit; `difference`, `half_width` : cost of `policy` less that of the row in the same
-    world, mean and half of its 95 % interval (Student's t; NaN of one world); `wins` : worlds in
-    which `policy` costs less; and a column for each world, by its seed: the cost there (of
-    `allocation` by its number).
+    without unit; `difference`, `half_width` : cost of the first policy less that of the row in the
+    same world, mean and half of its 95 % interval (Student's t; NaN of one world); `wins` : worlds
+    in which the first policy costs less; and a column for each world, by its seed: the cost there
+    (of `allocation` by its number).
 
     Raises BadInput: a scenario that trains nothing, a name that a rule has, or a file that is no
     leaderboard; ValueError: an action that the environment refuses.
     """
     import pandas
 
+    if isinstance(policy, Mapping):
+        tables = [
+            judge(scenario, act, label, cache, passes, leaderboard) for label, act in policy.items()
+        ]
+        costs = pandas.concat(tables).iloc[:, 4:]
+        return _compare_costs(costs[~costs.index.duplicated()], next(iter(policy)))
     study = load_study(scenario)
     if not isinstance(passes, int) or not 1 <= passes <= 100:
         raise BadInput(f"passes: {passes!r:.40}; take 1 to 100")
@@ -141,60 +142,51 @@ def judge(
 
             power_w(ground.trained_on.look)  # so that actions of no use are refused at once
             rows = ground.evaluate(make_rule_act(power_w), 1, name)
-    pairs = {(row.policy, row.case) for row in rows}
-    if len(pairs) < len(rows):
+    cost_of = {(row.policy, row.case): row.cost for row in rows}
+    if len(cost_of) < len(rows):
         raise BadInput(f"name: {name!r:.40} is the name of a rule; take another")
-    summary = summarise_evaluations(name, rows)
-    table = pandas.DataFrame([vars(row) for row in rows])
-    costs = table.pivot(index="policy", columns="case", values="cost")
-    keys = {
-        "cost": "policy.{}.cost.mean",
-        "difference": "against.{}.cost.mean",
-        "half_width": "against.{}.cost.half_width",
-        "wins": "against.{}.wins",
-    }
-    columns = {
-        column: [summary.get(key.format(label)) for label in costs.index]
-        for column, key in keys.items()
-    }
-    judged = pandas.DataFrame(columns, costs.index, dtype=float).join(costs).sort_values("cost")
+    costs = pandas.Series(cost_of).unstack().rename_axis("policy")
+    if len(costs.columns) == 1:
+        _LOG.warning("one world has no interval: half_width is NaN; judge in more (train.task.held_out)")
+    table = _compare_costs(costs, name)
     if leaderboard:
-        _append_rows(Path(leaderboard), _describe_entry(study, judged, costs.loc[name]))
-    return judged
+        rivals = table.iloc[:, 1:4].drop([name, ORACLE, OPTIMUM], errors="ignore")
+        entry = [
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            __version__,
+            name,
+            study.title,
+            hashlib.sha256(to_study_yaml(study).encode()).hexdigest()[:16],
+            table.cost[name],
+            *next(rivals.itertuples()),
+        ]
+        _append_rows(Path(leaderboard), entry)
+    return table
 
 
-def _describe_entry(study: Study, judged: pandas.DataFrame, own: pandas.Series) -> list[object]:
-    """Describe a policy for the leaderboard, beside the cheapest that does not know the future."""
-    rival = judged.drop([own.name, ORACLE, OPTIMUM], errors="ignore").iloc[0]
-    return [
-        datetime.now(UTC).isoformat(timespec="seconds"),
-        __version__,
-        own.name,
-        hashlib.sha256(own.to_numpy().tobytes()).hexdigest()[:16],
-        study.title,
-        hashlib.sha256(to_study_yaml(study).encode()).hexdigest()[:16],
-        " ".join(map(str, own.index)),
-        own.mean(),
-        compute_ci95_half_width(own.to_numpy()),
-        rival.name,
-        *rival.iloc[1:4],
-    ]
+def _compare_costs(costs: pandas.DataFrame, own: str) -> pandas.DataFrame:
+    """Put costs of policies in worlds beside those of one policy, the cheapest first."""
+    gaps = costs.loc[own] - costs.drop(own)
+    table = costs.iloc[:, :0].assign(
+        cost=costs.mean(axis=1),
+        difference=gaps.mean(axis=1),
+        half_width=gaps.apply(compute_ci95_half_width, axis=1),
+        wins=(gaps < 0).sum(axis=1),
+    )
+    return table.join(costs).sort_values("cost")
 
 
 def _append_rows(path: Path, *rows: list[object]) -> None:
     """Append rows to a leaderboard, which is made with its heading if need be.
 
-    Raises BadInput: it is another file, or cannot be written.
+    BadInput: it is another file; OSError: it cannot be written.
     """
-    try:
-        with os.fdopen(open_own_file(path, create=True), "r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            found = file.read(len(_HEADING))
-            if found not in (b"", _HEADING):
-                raise BadInput(f"{path}: does not begin as a leaderboard; give another file")
-            file.write(_HEADING[len(found) :] + to_csv_text(rows).encode())
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}; give another file") from None
+    with os.fdopen(open_own_file(path, create=True), "r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        found = file.read(len(_HEADING))
+        if found not in (b"", _HEADING):
+            raise BadInput(f"{path}: does not begin as a leaderboard; give another file")
+        file.write(_HEADING[len(found) :] + to_csv_text(rows).encode())
 
 
 def _judge_in_problems(
