@@ -17,6 +17,8 @@ from test_radio_records import study as short_study
 from netsim.errors import BadInput
 from rl import ONLINE
 from rl.episode import draw_episode
+from rl.look import FEATURES, OUTLOOK
+from rl.policy import compute_ue_features
 from rl.rules import build_rule
 from rl.ue import UePower, UeRounds
 from scenarios import load
@@ -114,3 +116,29 @@ def test_the_table_of_the_manual_is_that_of_the_spaces(city):
             sizes = cells[first].replace("*K*", f"*{env.n_ue}").split(", or ")
             assert space.shape[0] in [eval(size.lstrip("*")) for size in sizes]
             assert f"{space.low[0]:g} to {space.high[0]:g}" == cells[first + 1]
+
+
+def test_the_numbers_of_a_ue_in_the_manual_are_those_of_the_code():
+    """All names in order; and the scale of those in decibels that are known by themselves."""
+    known = record_known(short_study())
+    look = known.look
+    dbw = np.full(look.snr_db.shape, -25.0)
+    seen = compute_ue_features(look, dbw, dbw - 3.0)
+    lines = MANUAL.read_text().splitlines()
+    rows = [[cell.strip() for cell in x.split("|")[1:-1]] for x in lines if x.count("|") == 6]
+    names = [row[0].strip("`") for row in rows[2:]]
+    assert names == [*FEATURES, *OUTLOOK, "moved"]
+    assert len(names) == seen.shape[2] == 22
+    values = {
+        "snr": look.snr_db,
+        "required": look.required_db,
+        "other": look.best_other_snr_db,
+        "heard": look.eavesdropper_snr_db,
+        "power": dbw,
+        "margin": np.clip(dbw + look.snr_db - look.required_db, -50, 50),
+        "moved": np.full(dbw.shape, 3.0),
+    }
+    for name, x in values.items():
+        k = names.index(name)
+        expected = np.clip(eval(rows[2 + k][3], {"x": x}), -5, 5)
+        assert_allclose(seen[look.is_served][:, k], expected[look.is_served], rtol=1e-5, atol=1e-6)
