@@ -147,7 +147,7 @@ def judge(
         raise BadInput(f"name: {name!r:.40} is the name of a rule; take another")
     costs = pandas.Series(cost_of).unstack().rename_axis("policy")
     if len(costs.columns) == 1:
-        _LOG.warning("one world has no interval: half_width is NaN; judge in more (train.task.held_out)")
+        _LOG.warning("one world has no interval: half_width is NaN; raise train.task.held_out")
     table = _compare_costs(costs, name)
     if leaderboard:
         rivals = table.iloc[:, 1:4].drop([name, ORACLE, OPTIMUM], errors="ignore")
