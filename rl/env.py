@@ -280,7 +280,8 @@ class OnlinePower(PowerEnv):
         Minus the cost of the round, see `rl.reward`. The step of a round that a privacy budget
         discards costs as much as this round and all that were to follow, each the mean of the
         rounds before: an episode is not the cheaper for ending early. Figures of `info` stay those
-        of the last round that was played.
+        of the last round that was played. `loss` is that of the last model that was scored: 0
+        until something is held out, which no power changes.
 
     Starting state
         A world of a seed that the environment draws; `options={"world": seed}` asks for one.
@@ -349,7 +350,13 @@ class OnlinePower(PowerEnv):
         self.world.drain_handovers()  # they are not recorded
         if not (self.state.stopped and self.steps):
             self.cost = compute_round_costs(
-                self.task, self.setup, self.outcome, self.context, self.rounds, self.world.places
+                self.task,
+                self.setup,
+                self.outcome,
+                self.context,
+                self.rounds,
+                self.world.places,
+                self.figures["loss"],
             )
             self.figures = self.cost.figures
         if self.cost.artificial:

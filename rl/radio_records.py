@@ -21,9 +21,7 @@ its floor. h is `leak_half_at`. `leak` has the shape of what a closed-form attac
 noise grows, and no variance: it is the cost that agents are trained on. [the bound of
 `fl.power.bound`, round by round]
 
-A live round costs the same by its own radio, and besides its loss, leakage and named homes. The
-cost of a UE is the saving if its noise had been exactly the required one, without its energy, its
-part of lost updates, of leakage and of named homes, and the loss, which is common.
+A live round costs the same by its own radio, and besides its loss, leakage and named homes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -158,17 +156,11 @@ class Rounds(Columns):
 
 @frozen
 class RadioCosts:
-    """Figures (B,) of power vectors that follow from the radio; energy of each UE (B, K). By row
-    (B, R): noise suffered and required, weighted; whether it was lost; its leak; whether artificial
-    noise was drawn on it.
+    """Figures (B,) of power vectors that follow from the radio; drawn (B, R): whether artificial
+    noise was drawn on a row.
     """
 
     figures: Figures
-    energy_of_ue_j: FloatArray
-    suffered: FloatArray
-    demand: FloatArray
-    lost: BoolArray
-    leak: FloatArray
     drawn: BoolArray
 
 
@@ -273,7 +265,7 @@ def compute_radio_costs(
         "leak": leak.sum(axis=1) / n,
         "energy_j": energy_j.sum(axis=1),
     }
-    return RadioCosts(figures, energy_j, suffered, demand, lost, leak, drawn > 0)
+    return RadioCosts(figures, drawn > 0)
 
 
 def _compute_drawn_variance(rows: Rows, required: FloatArray, thermal: FloatArray) -> FloatArray:
@@ -431,13 +423,12 @@ class Costs:
     """The figures of a round, the cost `total` that a reward makes of them, and whether artificial
     noise was drawn.
 
-    own (K,) : the cost of each UE. rows : that were sent; None where no UE sent.
+    rows : that were sent; None where no UE sent.
     """
 
     figures: Mapping[str, float]
     total: float
     artificial: bool
-    by_ue: FloatArray
     rows: Rows | None = None
 
 
@@ -448,35 +439,28 @@ def compute_round_costs(
     context: PowerContext,
     n_rounds: int,
     places: Places,
+    last_loss: float,
 ) -> Costs:
-    """The costs of a round. now : the context before it; of : rounds that are planned; places :
-    homes of UEs.
+    """The costs of a round. context : before it; n_rounds : that are planned; places : homes of
+    UEs; last_loss : of the last model that was scored, which stands where this one has no score.
 
     A round without a UE has no outcome, and costs nothing.
     """
     reward = task.reward
     n = len(context.snr_per_w)
     if outcome is None:
-        return Costs(dict.fromkeys(FIGURES, 0.0), 0.0, False, np.zeros(n))
+        return Costs(dict.fromkeys(FIGURES, 0.0) | {"loss": last_loss}, 0.0, False)
     rows, drawn_std = build_sent_rows_and_noise(task, setup, outcome, context, n_rounds)
     radio = _judge_round(outcome, context, rows, drawn_std, reward.leak_half_at)
-    loss = np.array([_compute_loss(setup.learning, outcome)])
+    loss = np.array([_compute_loss(setup.learning, outcome, last_loss)])
     leakage = _compute_leakage(outcome, reward.leakage_within_m, n)
     named = _compute_named_share(setup, outcome, places, n)
     sums = {"leakage": leakage.sum(keepdims=True), "named": named.sum(keepdims=True)}
     figures = {**radio.figures, "loss": loss, **sums}
-    by_ue = _split_by_ue(radio, rows, n) | {
-        "loss": np.repeat(loss, n),
-        "leakage": leakage,
-        "named": named,
-    }
-    total = compute_reward_cost(reward, figures)
-    without = reward.cost({name: figures[name] - by_ue[name] for name in FIGURES})
     return Costs(
         {name: figures[name][0] for name in FIGURES},
-        total[0],
+        compute_reward_cost(reward, figures)[0],
         bool(radio.drawn.any()),
-        total - without,
         rows,
     )
 
@@ -536,38 +520,16 @@ def _judge_round(
     return compute_radio_costs(sent, energy_j, rows, drawn_std, half_at)
 
 
-def _split_by_ue(radio: RadioCosts, rows: Rows, n: int) -> dict[str, FloatArray]:
-    """The part of each figure of the radio that is due to each UE (K,)."""
-    ue = rows.ue[0]
-    had = radio.suffered[0]
-    demand = radio.demand[0]
-    floor = 1e-12 * demand.sum()
-    without = np.maximum(had.sum() - np.bincount(ue, had - demand, n), floor)
-    noise = np.zeros(n)
-    if demand.sum() > 0:
-        noise = rows.factor[0] * np.log(max(had.sum(), floor) / without)
-
-    def sum_by_ue(of_rows: FloatArray | BoolArray) -> FloatArray:
-        return np.bincount(ue, of_rows, n) / max(len(ue), 1)
-
-    return {
-        "noise": noise,
-        "lost": sum_by_ue(radio.lost[0]),
-        "leak": sum_by_ue(radio.leak[0]),
-        "energy_j": radio.energy_of_ue_j[0],
-    }
-
-
-def _compute_loss(learning: Learning, outcome: RoundOutcome) -> float:
-    """Error of a map in dB, cross-entropy of a classifier in nats; NaN for another learner."""
+def _compute_loss(learning: Learning, outcome: RoundOutcome, last_loss: float) -> float:
+    """Error of a map in dB, cross-entropy of a classifier in nats; the last one where nothing is
+    held out yet, the figure is not finite, or another learner has none.
+    """
     learner = learning.learner
     scores = learner.evaluate(
         outcome.state.model, outcome.state.held_out.thin(learner.most_held_out)
     )
-    rmse_db = float(scores.get("rmse_db", np.nan))
-    if np.isfinite(rmse_db):
-        return rmse_db
-    return float(scores.get("cross_entropy_nats", np.nan))
+    loss = float(scores.get("rmse_db", scores.get("cross_entropy_nats", last_loss)))
+    return loss if np.isfinite(loss) else last_loss
 
 
 def _compute_leakage(outcome: RoundOutcome, within_m: float, n: int) -> FloatArray:

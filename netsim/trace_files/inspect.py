@@ -252,12 +252,13 @@ def _suggest_command(view: TraceView, file: TraceFile, columns: str) -> _Facts:
     table = view.table
     fixes = view.fixes
     n_rows = len(table)
-    if busiest := count_rows_by_cell(table):
+    cells = table.fixes.cell
+    if cells is not None and (busiest := count_rows_by_cell(table)):
         words += ["--cell", "all"]
         if busiest[0][1] > 1:
             cell, n_rows = busiest[0]
             words[-1] = table.cells[cell]
-            fixes = fixes[table.fixes.cell[fixes] == cell]
+            fixes = fixes[cells[fixes] == cell]
     if n_rows < FEWEST_ROWS:
         yield (
             "hopeless",

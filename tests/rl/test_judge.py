@@ -1,5 +1,7 @@
 """A policy of one's own beside the rules, in the worlds in which `netsim train` compares."""
 
+from threading import Thread
+
 from numpy import (
     float32,
     full,
@@ -10,6 +12,7 @@ from numpy import (
     zeros,
 )
 from numpy.testing import assert_allclose
+from pages import read_csv
 from pytest import approx, fixture, raises
 from rows import read_yaml
 from scipy.stats import t
@@ -22,7 +25,7 @@ from rl.rules import limit_to_w
 from scenarios import load
 from scenarios.app.results.trainings import read_trainings
 from scenarios.app.training.environments import build_problems, make_online
-from scenarios.app.training.judge import get_ground, judge
+from scenarios.app.training.judge import _append_rows, get_ground, judge
 from scenarios.app.training.train import train_agents
 
 SHORT = read_yaml(
@@ -155,3 +158,41 @@ def test_bad_actions_for_a_whole_training_are_refused_at_once(tmp_path, monkeypa
 def test_the_name_of_a_rule_is_refused(study):
     with raises(BadInput, match="name: 'full' is the name of a rule; take another"):
         judge(study, lower, "full")
+
+
+def test_a_leaderboard_has_a_row_for_each_judgement(tmp_path, caplog):
+    """Of several policies a row each, beside the best rule; no other file is touched."""
+    item = load("power/paper", PAPER)
+    board = tmp_path / "board.csv"
+    acts = {
+        name: lambda seen, x=x: [x, -x, x] * 5 for name, x in (("=a", 0.25), ("b, louder", 0.5))
+    }
+    table = judge(item, acts, cache=tmp_path, leaderboard=board)
+    assert "half_width is NaN" in caplog.text
+    alone = judge(item, acts["b, louder"], "b, louder", tmp_path, leaderboard=board)
+    rows = read_csv(board)
+    assert [row["agent"] for row in rows] == ["'=a", "b, louder", "b, louder"]
+    assert rows[1] | {"when": ""} == rows[2] | {"when": ""}
+    assert len({(row["study"], row["scenario"]) for row in rows}) == 1
+    rival = rows[2]["rival"]
+    assert rival == alone.drop(["optimum", "b, louder"]).index[0]
+    assert float(rows[2]["cost"]) == approx(alone.cost["b, louder"])
+    assert float(rows[2]["difference"]) == approx(alone.difference[rival])
+    assert set(table.index) == {"=a", *alone.index}
+    assert table.difference["b, louder"] == approx(table.cost["=a"] - alone.cost["b, louder"])
+    threads = [Thread(target=_append_rows, args=(board, [k] * len(rows[0]))) for k in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(int(row["agent"]) for row in read_csv(board)[3:]) == list(range(20))
+    foreign = tmp_path / "mine.csv"
+    foreign.write_text("when,who\n")
+    with raises(BadInput, match="does not begin as a leaderboard"):
+        judge(item, None, cache=tmp_path, leaderboard=foreign)
+    assert foreign.read_text() == "when,who\n"
+
+
+def test_rounds_of_a_world_are_said_and_a_single_one_is_doubted(caplog):
+    get_ground(load("power/pedestrians", SHORT | {"world.duration_s": 60}))
+    assert "warning: world.duration_s: a world has one round only" in caplog.text

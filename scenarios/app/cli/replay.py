@@ -46,7 +46,6 @@ from scenarios.app.results.folder import PAGE, refuse_foreign_names
 from scenarios.app.results.owner import (
     HEADS,
     TRUTH,
-    Truth,
     describe_owner,
     find_truth_deg,
     tabulate_owner,
@@ -170,7 +169,9 @@ def _check_options(args: argparse.Namespace) -> None:
         )
 
 
-def read_stated_deg(args: argparse.Namespace, replay: Replay, is_one: bool) -> Truth:
+def read_stated_deg(
+    args: argparse.Namespace, replay: Replay, is_one: bool
+) -> dict[str, FloatArray]:
     """Return home and work of options and of the labels of the phone. BadInput: there are none, or
     several users.
     """
@@ -235,7 +236,7 @@ def build_boxes(args: argparse.Namespace, trace: Trace, home_deg: FloatArray) ->
         "since": f"{first_s}",
         "until": f"{first_s + trace.time_s[-1] + 1}",
     }
-    boxes = {}
+    boxes = dict[str, Fields]()
     for box, (side_deg, cell_m) in BOXES.items():
         low_deg = side_deg * np.floor(home_deg[::-1] / side_deg)
         area_deg = np.concatenate([low_deg, low_deg + side_deg]).round(2)

@@ -165,7 +165,7 @@ def _describe_leakage(run_lines: Lines, attacked: bool) -> str:
     """
     if not attacked:
         return "No attack was played."
-    sentences = []
+    sentences = list[str]()
     for verdict, word in _VERDICTS.items():
         judged = [line for line in run_lines if line.attack and line.verdict_text == verdict]
         texts = [line.plain.partition(" within")[0] for line in judged]

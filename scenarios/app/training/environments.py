@@ -71,14 +71,16 @@ def make_online(
 def make_vec(name: str, scenarios: Sequence[Source]) -> gymnasium.vector.SyncVectorEnv:
     """Return environments of a registered name, one of each scenario, stepped in turn.
 
-    Raises BadInput: they do not observe as many numbers.
+    Raises BadInput: no list of scenarios, or they do not observe as many numbers.
     """
+    if isinstance(scenarios, str) or not scenarios:
+        raise BadInput('make_vec: give a list of scenarios, such as ["power/city", FILE]')
     studies = [load_study(scenario) for scenario in scenarios]
     envs = [gymnasium.make(name, scenario=study) for study in studies]
     shapes = [env.observation_space.shape for env in envs]
-    titles = {shape: study.title for shape, study in zip(shapes, studies, strict=True)}
-    if len(titles) != 1:
-        raise BadInput(f"make_vec: {titles} observe other numbers; take scenarios of as many UEs")
+    names = dict(zip(shapes, [getattr(s, "title", s) for s in scenarios], strict=True))
+    if len(names) != 1:
+        raise BadInput(f"make_vec: {names} observe other numbers; take scenarios of as many UEs")
     return gymnasium.vector.SyncVectorEnv([repeat(env).__next__ for env in envs])
 
 
@@ -181,7 +183,8 @@ def get_task(study: Study, kind: type[Wanted]) -> Wanted:
         actual = task.kind_name()
         raise BadInput(
             f"train.task: this environment is for {expected!r}, the scenario trains "
-            f"{actual!r}; take the other one"
+            f"{actual!r}; netsim/PowerAllocation-v0 is for 'allocation', netsim/UePower-v0 and "
+            "netsim/OnlinePower-v0 are for 'online'"
         )
     return task
 

@@ -2,6 +2,7 @@
 says.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -40,6 +41,7 @@ from scenarios.app.results.statistics import compute_ci95_half_width, group_by_l
 from scenarios.app.results.trainings import estimate_win_probability
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.study import Fields, Record
+from scenarios.app.study.notice import notice
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import FIRST, Stages, count_ues, get_task
 
@@ -305,7 +307,11 @@ class RecordedGround:
     @cached_property
     def _tuned_on(self) -> KnownRounds:
         """Rounds to tune on, played with the first rule as it is before any tuning."""
-        return self._record_worlds(TUNED, build_rule(FIRST))
+        recorded = self._record_worlds(TUNED, build_rule(FIRST))
+        n = self.env.rounds
+        says = notice("one-round-episodes").text if n == 1 else f"a world has {n} rounds"
+        logging.getLogger("netsim").warning(says)
+        return recorded
 
     @cached_property
     def trained_on(self) -> KnownRounds:

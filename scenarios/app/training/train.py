@@ -243,12 +243,6 @@ class AllocationTrainer:
         return rows
 
 
-Trainer = UeTrainer | AllocationTrainer
-"""begin: a training before its first step; score: the figure of a policy by which the best one is
-kept, small is good; save: write it; evaluated: it beside others, in cases that it was not made
-from"""
-
-
 def evaluate_beside_references(
     held: Sequence[Problem],
     act: Callable[[Seen], FloatArray],
