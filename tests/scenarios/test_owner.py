@@ -136,22 +136,23 @@ def write_log(folder, shift_deg):
 
 def test_boxes_are_played_and_what_is_stated_stands_in_no_file(played):
     folder, printed = played
-    answer = printed[printed.index("what is learnt of you, city-25-km:") :].splitlines()
+    answer = printed[printed.index("what is learnt of you, most in ") :].splitlines()
     assert re.match(r" *your home: [\d.,]+ m from the nearest named place, (not )?found", answer[1])
     table = printed[printed.index("looked for in") :].splitlines()
     boxes = ["city-25-km", "district-6-km", "region-65-km"]
     assert [line.split()[0] for line in table[1:5]] == [*boxes, "its"]
     assert "follows from the log" in table[4]
     sides_m = []
+    home_deg = np.array(HOME.split(","), float)
     for box, side_deg in zip(boxes, (0.2, 0.05, 0.5), strict=True):
         run = open_finished_run(folder / "out/boxes" / box)
         mobility = run.study["world"]["ues"]["mobility"]
         south, west, north, east = mobility["area_deg"]
         assert_allclose([north - south, east - west], side_deg)
-        corner = np.array([south, west]) / side_deg
+        corner = np.array([south, west]) / (side_deg / 2)
         assert_allclose(corner, corner.round(), atol=1e-6)
-        assert south <= ORIGIN_DEG[0] <= north
-        assert west <= ORIGIN_DEG[1] <= east
+        away_deg = np.abs(np.array([south, west]) + side_deg / 2 - home_deg)
+        assert (away_deg <= 0.26 * side_deg).all()
         assert mobility["extent"] == "stated"
         sides_m.append(run.manifest.area_m[3] - run.manifest.area_m[1])
     assert_allclose(sides_m, [1.2 * 22_260, 1.2 * 5_565, 1.2 * 55_650], rtol=0.01)
@@ -161,7 +162,7 @@ def test_boxes_are_played_and_what_is_stated_stands_in_no_file(played):
 
 def test_a_box_does_not_move_with_the_log(played, tmp_path):
     folder, _ = played
-    assert main(write_log(tmp_path, (0.003, -0.004))) == 0
+    assert main(write_log(tmp_path, (-0.003, -0.004))) == 0
     for box in ("city-25-km", "district-6-km", "region-65-km"):
         areas = [
             open_finished_run(f / "out/boxes" / box).manifest.area_m for f in (folder, tmp_path)
@@ -192,6 +193,9 @@ def test_places_that_are_none_are_refused(tmp_path, capsys):
     path.write_text("\n".join([f"{header},user", *rows]))
     assert main([*words, "--home", "1,2"]) == 2
     assert "has several users" in capsys.readouterr().err
+    write_log(tmp_path, (0.0, 0.0))
+    assert main([*words, "--home", "52.2,4.357"]) == 2
+    assert "no fix of" in capsys.readouterr().err
 
 
 def test_places_that_the_phone_names_are_the_truth(tmp_path, capsys, monkeypatch):

@@ -47,7 +47,10 @@ from scenarios.app.results.owner import (
     HEADS,
     TRUTH,
     describe_owner,
+    describe_truth,
     find_truth_deg,
+    find_worst_row,
+    measure_nearest_fix_m,
     tabulate_owner,
 )
 from scenarios.app.results.read import list_finished_runs, open_finished_run
@@ -73,10 +76,11 @@ _MIN_TICKS = 200  # of such a trace
 _SITES = 33  # of a default layout
 _FIELD_VALUES = 5e7  # of the shadowing of all sites
 BOXES = {"city-25-km": (0.2, 50), "district-6-km": (0.05, 40), "region-65-km": (0.5, 100)}
-"""public boxes, the first that of which a person is told: the side of its grid in degrees, and of
-the cells in which `replay` looks for places, m"""
+"""public boxes: the side in degrees, and of the cells in which `replay` looks for places, m; the
+first is that of `--defend`"""
 UNSHOWN = {"learning.references.central": False, "learning.leakage.every_rounds": 1_000_000}
 """settings that spare what the table of boxes does not show"""
+_MOST_AWAY_M = 1000.0  # from a stated home to the nearest fix
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _READING = (
     "cell",
@@ -118,8 +122,8 @@ def replay_from_options(args: argparse.Namespace) -> None:
     scenario = settle_scenario(args)
     trace = _load_trace(scenario.study)
     is_one = trace.origin_deg is not None and len(trace.users) == 1
-    stated_deg = read_stated_deg(args, _get_replay(scenario.study), is_one)
-    truth_deg = find_truth_deg(trace) if is_one else {}
+    stated_deg = read_stated_deg(args, _get_replay(scenario.study), trace if is_one else None)
+    truth_deg = find_truth_deg(trace) | stated_deg if is_one else {}
     has_area = args.area_deg or args.area_m or scenario.study.world.city.has_size
     is_simulated = trace.rsrp_dbm is None
     boxes = {}
@@ -131,7 +135,7 @@ def replay_from_options(args: argparse.Namespace) -> None:
     if args.json:
         emit({"event": "trace", "lines": facts})
     else:
-        say_fitted(facts)
+        say_fitted([*facts, *describe_truth(truth_deg, stated_deg)])
     out = choose_replay_folder(args)
     if args.published:
         _play_both_ways(args, scenario, out)
@@ -147,7 +151,7 @@ def replay_from_options(args: argparse.Namespace) -> None:
         }
         runs["the stated area" if has_area else "its own box: follows from the log"] = run
     if is_one and not (args.json and args.defend):  # whose last line is the result
-        _tell_owner(args, tabulate_owner(runs, truth_deg | stated_deg))
+        _tell_owner(args, tabulate_owner(runs, truth_deg))
     if not args.defend:
         print_outcome(out, args, REPLAY + ", simulated signals" * is_simulated, run)
         open_page(out, args)
@@ -170,10 +174,10 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def read_stated_deg(
-    args: argparse.Namespace, replay: Replay, is_one: bool
+    args: argparse.Namespace, replay: Replay, trace: Trace | None
 ) -> dict[str, FloatArray]:
-    """Return home and work of options and of the labels of the phone. BadInput: there are none, or
-    several users.
+    """Return home and work of options and of the labels of the phone. BadInput: there are none, a
+    stated one is far from the log, or several users (no trace).
     """
     labels = replay.read_fixes().labels if args.truth else ()
     if args.truth and not labels:
@@ -182,7 +186,12 @@ def read_stated_deg(
     for what in TRUTH:
         if place_deg := parse_origin_deg(getattr(args, what), f"--{what}"):
             stated_deg[what] = np.array([place_deg[::-1]])
-    if stated_deg and not is_one:
+            if trace and measure_nearest_fix_m(trace, stated_deg[what]) > _MOST_AWAY_M:
+                raise BadInput(
+                    f"--{what}: no fix of {args.trace} lies within {_MOST_AWAY_M:g} m of it; give "
+                    f"LAT,LON of this log, or leave it out"
+                )
+    if stated_deg and not trace:
         raise BadInput(
             f"--home, --work, --truth: {args.trace} has several users, or no latitude and "
             "longitude; leave them out, or give the log of one user"
@@ -191,12 +200,13 @@ def read_stated_deg(
 
 
 def _tell_owner(args: argparse.Namespace, rows: Sequence[Fields]) -> None:
-    """Say what is learnt of one person in the first of these runs, above a table of all."""
-    lines = describe_owner(rows[0])
+    """Say what is learnt of one person where most is, above a table of all runs."""
+    row = find_worst_row(rows)
+    lines = describe_owner(row)
     if args.json:
         emit({"event": "owner", "lines": lines, "rows": rows})
         return
-    say_fitted([f"what is learnt of you, {rows[0]['label']}:", *lines])
+    say_fitted([f"what is learnt of you, most in {row['label']}:", *lines])
     cells = [[x if isinstance(x, str) else format_figure(x) for x in row.values()] for row in rows]
     say(format_text_table(HEADS, cells, left=6))
 
@@ -228,7 +238,7 @@ def settle_scenario(args: argparse.Namespace, chosen: Fields | None = None) -> S
 def build_boxes(args: argparse.Namespace, trace: Trace, home_deg: FloatArray) -> dict[str, Fields]:
     """Return the settings of each public box that holds a home, longitude and latitude.
 
-    They lie on fixed grids, and the log does not move them.
+    They begin at multiples of half their side, a quarter of it or more from the home.
     """
     first_s = trace.local.midnight_s
     states = {
@@ -238,8 +248,8 @@ def build_boxes(args: argparse.Namespace, trace: Trace, home_deg: FloatArray) ->
     }
     boxes = dict[str, Fields]()
     for box, (side_deg, cell_m) in BOXES.items():
-        low_deg = side_deg * np.floor(home_deg[::-1] / side_deg)
-        area_deg = np.concatenate([low_deg, low_deg + side_deg]).round(2)
+        low_deg = side_deg / 2 * np.floor(2 * home_deg[::-1] / side_deg - 0.5)
+        area_deg = np.concatenate([low_deg, low_deg + side_deg]).round(3)
         states["area_deg"] = area_deg.tolist()
         boxes[box] = {f"world.ues.mobility.{key}": value for key, value in states.items()}
         if args.scenario == REPLAY:  # span and neuron-votes stand first
