@@ -123,9 +123,12 @@ def replay_from_options(args: argparse.Namespace) -> None:
     trace = _load_trace(scenario.study)
     is_one = trace.origin_deg is not None and len(trace.users) == 1
     stated_deg = read_stated_deg(args, _get_replay(scenario.study), trace if is_one else None)
-    truth_deg = find_truth_deg(trace) | stated_deg if is_one else {}
-    has_area = args.area_deg or args.area_m or scenario.study.world.city.has_size
+    # a log with levels is a drive, whose places are no homes unless they are stated
     is_simulated = trace.rsrp_dbm is None
+    truth_deg = {}
+    if is_one and (is_simulated or stated_deg):
+        truth_deg = find_truth_deg(trace) | stated_deg
+    has_area = args.area_deg or args.area_m or scenario.study.world.city.has_size
     boxes = {}
     if is_one and is_simulated and not has_area and trace.time_s[-1] >= 2 * DAY_S:
         boxes = build_boxes(args, trace, truth_deg["home"][0])
@@ -146,11 +149,16 @@ def replay_from_options(args: argparse.Namespace) -> None:
     else:
         run = play_study(scenario, out, args, REPLAY)
         runs = {
-            box: play_study(settle_scenario(args, UNSHOWN | of_box), out / "boxes" / box, args, box)
+            box: play_study(
+                settle_scenario(args, UNSHOWN | of_box),
+                find_box_folder(out, box, of_box),
+                args,
+                box,
+            )
             for box, of_box in boxes.items()
         }
         runs["the stated area" if has_area else "its own box: follows from the log"] = run
-    if is_one and not (args.json and args.defend):  # whose last line is the result
+    if truth_deg and not (args.json and args.defend):  # whose last line is the result
         _tell_owner(args, tabulate_owner(runs, truth_deg))
     if not args.defend:
         print_outcome(out, args, REPLAY + ", simulated signals" * is_simulated, run)
@@ -255,6 +263,12 @@ def build_boxes(args: argparse.Namespace, trace: Trace, home_deg: FloatArray) ->
         if args.scenario == REPLAY:  # span and neuron-votes stand first
             boxes[box] |= {f"learning.attacks[{k}].cell_m": cell_m for k in (0, 1)}
     return boxes
+
+
+def find_box_folder(out: Path, box: str, of_box: Fields) -> Path:
+    """Find the folder of a public box, named by its corner, which another home changes."""
+    south, west, _, _ = of_box["world.ues.mobility.area_deg"]
+    return out / "boxes" / f"{box}_{south:g}_{west:g}"
 
 
 def list_defence_labels(study: Study) -> list[str]:

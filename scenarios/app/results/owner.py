@@ -32,6 +32,7 @@ HEADS = (
     "of your places, no.",
     "of the log, %",
 )
+_CALLED = {"home": "home (else the place of most time)", "work": "work"}
 Truth = Mapping[str, FloatArray]
 """longitude and latitude (n, 2) of home, of work (n = 1, NaN where not known), of all places,
 and of all fixes of the log"""
@@ -94,7 +95,7 @@ def describe_truth(truth_deg: Truth, stated_deg: Truth) -> list[str]:
         for lon, lat in truth_deg.get(what, []):
             source = "as stated" if what in stated_deg else "by the stays of the log"
             if not isnan(lat):
-                lines.append(f"{what} taken to be at {lat:.5f}, {lon:.5f}, {source}")
+                lines.append(f"{_CALLED[what]} taken to be at {lat:.5f}, {lon:.5f}, {source}")
     return lines
 
 
@@ -115,5 +116,5 @@ def describe_owner(row: Fields) -> list[str]:
             said = f"not seen in the log; --{what} LAT,LON states it"
         elif near_m == inf:
             said = "no place is named"
-        lines.append(f"your {what}: {said}")
+        lines.append(f"your {_CALLED[what]}: {said}")
     return [*lines, f"your places of an hour or more, by time: named no. {row['places'] or '–'}"]
