@@ -497,10 +497,14 @@ class World:
             best = left_dbm.argmax(axis=1)
             level_dbm[ue, best] = left_dbm[ue, best]
             left_dbm[site[best, None] == site] = -inf
+        is_served = cell >= 0
+        has_path = is_served & ("timing-advance" in granted)
+        has_angle = is_served & ("angle" in granted)
+        level_dbm[~is_served] = np.nan
         return NetworkFixes(
             cell,
-            np.where("timing-advance" in granted, step_m * np.round(path_m / step_m), np.nan),
-            np.where("angle" in granted, np.degrees(np.arctan2(*offset_m.T)) + error_deg, np.nan),
+            np.where(has_path, step_m * np.round(path_m / step_m), np.nan),
+            np.where(has_angle, np.degrees(np.arctan2(*offset_m.T)) + error_deg, np.nan),
             level_dbm,
         )
 

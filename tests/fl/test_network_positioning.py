@@ -39,13 +39,13 @@ def attack(**options):
     return NetworkPositioning(population=Everywhere(), answers=1, **options)
 
 
-def measure(place_m, los, positioning=EXACT, granted=ALL, time_s=0.0):
-    """Fixes of UEs at places (n, 2), served by the nearest cell, in sight or not (n,)."""
+def measure(place_m, los, positioning=EXACT, granted=ALL, time_s=0.0, cell=None):
+    """Fixes of UEs at places (n, 2), served by the nearest cell or these, in sight or not (n,)."""
     offset_m = np.concatenate([place_m, np.full((len(place_m), 1), 1.5)], axis=1)[:, None] - AT_M
     away_m = np.linalg.norm(offset_m, axis=2)
     sight = np.repeat(np.asarray(los)[:, None], 4, axis=1)
     links = RadioLinks(time_s, away_m, -35 * np.log10(away_m), sight, np.array([3.0, 3, 3, 0]))
-    cell = away_m[:, :3].argmin(axis=1)
+    cell = away_m[:, :3].argmin(axis=1) if cell is None else cell
     world = SimpleNamespace(
         setting=SimpleNamespace(radio=Radio(positioning=positioning)),
         ground=SimpleNamespace(streams=Streams(5)),
@@ -128,6 +128,12 @@ def test_what_is_not_granted_is_not_known():
     assert np.isnan(fixes.azimuth_deg).all()
     assert np.isnan(fixes.level_dbm).all()
     assert (fixes.cell >= 0).all()
+
+
+def test_of_a_ue_without_a_cell_nothing_is_measured():
+    fixes = measure(draw_places(2), [True, True], cell=np.array([-1, 0]))
+    assert np.isnan([fixes.path_m[0], fixes.azimuth_deg[0], *fixes.level_dbm[0]]).all()
+    assert np.isfinite([fixes.path_m[1], fixes.azimuth_deg[1]]).all()
 
 
 def weigh_slowly(fix, place_m, positioning, cell_m, p_cell, level_db):
