@@ -239,7 +239,7 @@ def test_an_interrupted_sweep_ends_in_the_same_bytes(
 def test_failed_runs_of_tuning_end_the_command(sweep_folder, scenario, monkeypatch, capsys):
     monkeypatch.setattr("scenarios.app.results.folder.read_failures", lambda folder: ["one"])
     assert main(command(scenario, sweep_folder, "--adapt", str(N))) == 1
-    assert "1 runs of tuning failed, see" in capsys.readouterr().err
+    assert "1 run failed, see" in capsys.readouterr().err
 
 
 def test_without_places_to_name_the_centroid_error_is_the_goal(scenario, out, run_command):

@@ -22,14 +22,13 @@ from rich.table import Table
 from rich.text import Text
 
 from netsim import compiled
-from netsim.errors import BadInput, RunsFailed, format_count, to_one_line
+from netsim.errors import BadInput, to_one_line
 from netsim.safe import describe_file_kind
 from scenarios.app.cli.options import Lenient, emit, join_command_line, say, write_stream
 from scenarios.app.result import show_page
 from scenarios.app.results.export import BEGINNING, Globe, to_geojson
 from scenarios.app.results.folder import (
     EXPORT,
-    FAILURES,
     PAGE,
     RUNS,
     find_record_file,
@@ -481,15 +480,6 @@ def emit_outcome(outcome: Outcome, folder: Path | None = None, page: str | None 
         "notices": [asdict(notice) for notice in outcome.notices],
     }
     emit({"event": "result", "kind": outcome.kind, **places, **report, **outcome.values})
-
-
-def refuse_failures(*folders: Path) -> None:
-    """Raise RunsFailed where runs of these folders failed."""
-    failed = {folder: len(read_failures(folder)) for folder in folders}
-    if any(failed.values()):
-        tables = ", ".join(str(folder / FAILURES) for folder, n in failed.items() if n)
-        total = format_count(sum(failed.values()), "run")
-        raise RunsFailed(f"{total} failed, see {tables}; the same command plays what is missing")
 
 
 def describe_folder(folder: Path, verbose: bool = False) -> OutcomeLines:

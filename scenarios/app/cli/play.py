@@ -27,9 +27,9 @@ from scenarios.app.cli.options import (
     say,
     say_fitted,
 )
-from scenarios.app.cli.outcome import open_page, print_outcome, refuse_failures, show_progress
+from scenarios.app.cli.outcome import open_page, print_outcome, show_progress
 from scenarios.app.report.report import write_report, write_run_page
-from scenarios.app.results.folder import PAGE, SUMMARY, read_json
+from scenarios.app.results.folder import PAGE, SUMMARY, read_json, refuse_failures
 from scenarios.app.results.read import list_finished_runs
 from scenarios.app.results.statistics import format_figure
 from scenarios.app.study import Fields

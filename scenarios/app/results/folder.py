@@ -549,12 +549,13 @@ def read_failures(folder: Path) -> list[Failed]:
         ) from None
 
 
-def refuse_failures(folder: Path, what: str) -> None:
-    """Raise RunsFailed where some of several runs failed, which are those of `what`."""
-    if failed := len(read_failures(folder)):
-        raise RunsFailed(
-            f"{failed} runs of {what} failed, see {folder / FAILURES}; the same command goes on"
-        )
+def refuse_failures(*folders: Path) -> None:
+    """Raise RunsFailed where runs of these folders failed."""
+    failed = {folder: len(read_failures(folder)) for folder in folders}
+    if any(failed.values()):
+        tables = ", ".join(str(folder / FAILURES) for folder, n in failed.items() if n)
+        total = format_count(sum(failed.values()), "run")
+        raise RunsFailed(f"{total} failed, see {tables}; the same command plays what is missing")
 
 
 def format_failures(failed: Sequence[Failed]) -> list[str]:

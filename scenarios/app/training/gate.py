@@ -108,7 +108,7 @@ def play_gate(sweep: Sweep, seeds: Sequence[int]) -> Fields:
         variants.append({"label": label, "set": {"power": power}})
     varied = sweep.scenario.with_changes({"vary": {"seed": list(seeds), "variants": variants}})
     runs = pandas.read_csv(replace(sweep, scenario=varied).play())
-    refuse_failures(sweep.out, "the gate")
+    refuse_failures(sweep.out)
     lost = 1 - runs["updates.decoded.percent"] / 100
     table = runs[["label", "seed", "power"]].assign(wanted=n_0, lost=lost)
     table["noise"], _, table["leak"] = np.transpose(
