@@ -96,6 +96,7 @@ class View:
     replica: Replica | None = None
     renames: bool = False
     party: tuple[IntArray, IntArray] | None = None
+    asked: IntArray | None = None
 
     @property
     def is_usable(self) -> BoolArray:
@@ -161,6 +162,18 @@ class View:
         return self.repeat_for_targets(
             source, Estimates.from_places(source, source, kind, position_m, weight, status)
         )
+
+
+@frozen
+class MadeUpTown:
+    """A whole run of a town that the attacker made up: facts of its last round, and the true places
+    of its UEs by name (k,): home_m, work_m (k, 2), NaN for none.
+    """
+
+    facts: RoundContext
+    ue: IntArray
+    home_m: FloatArray
+    work_m: FloatArray
 
 
 @frozen

@@ -106,7 +106,7 @@ def _build_views(phase: Phase, merge: Merge, states: States) -> list[View]:
         replica = None
         if threat.can_train:
             replica = PublicReplica(phase, uploads, base, states)
-        views.append(replace(view, replica=replica, renames=threat.renames))
+        views.append(replace(view, replica=replica, renames=threat.renames, asked=np.unique(uploads.ue)))
     return views
 
 

@@ -1,0 +1,18 @@
+"""Channels of what an attacker sees, as columns of numbers about places."""
+
+from fl.attacks.columns.base import Column
+from fl.attacks.columns.uploads import (
+    ArrivalDelays,
+    FloorArea,
+    Losses,
+    OperatorFixes,
+    SendingCells,
+)
+
+COLUMNS: tuple[Column, ...] = (
+    FloorArea(),
+    SendingCells(),
+    ArrivalDelays(),
+    Losses(),
+    OperatorFixes(),
+)
