@@ -5,12 +5,13 @@ Attacks have no access to the true positions, which are compared with the estima
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import nan
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
 
 import numpy as np
+from pydantic import PrivateAttr
 
 from fl.learners import Learner
 from fl.tracking.linking import Identities, NameLinks
@@ -26,8 +27,10 @@ from fl.types import (
     Timing,
 )
 from netsim.columns import frozen, no_ints
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import Named
+from netsim.record import Row
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -244,6 +247,18 @@ def update_means(
     return mean, past.overwrite_values(key, np.concatenate([weight, mean], axis=1))
 
 
+@frozen
+class MadeUpTown:
+    """A whole run of a town that the attacker made up: facts of its last round, and the true places
+    home_m, work_m (k, 2) of its UEs, by all names ue (k,) that the attack saw; NaN for none.
+    """
+
+    facts: RoundContext
+    ue: IntArray
+    home_m: FloatArray
+    work_m: FloatArray
+
+
 class Attack(Named):
     """An attack, which depends on its view, public facts and its own state only."""
 
@@ -253,6 +268,8 @@ class Attack(Named):
     space: ClassVar[dict[str, tuple[object, ...]]] = {}
     """key -> values that `netsim sweep --adapt` tries, in every combination, that of the first
     values first; empty: it tries the kind only where the scenario has it"""
+
+    _lessons: tuple[str, ...] | None = PrivateAttr(None)
 
     @property
     def reads_the_city(self) -> bool:
@@ -281,6 +298,40 @@ class Attack(Named):
         )
 
         return self.model_copy(update={"cell_m": choose_cell_m(area, learner.shortest_m)})
+
+    @property
+    def n_towns(self) -> int:
+        """Number of towns that it makes up and learns on before a run."""
+        return 0
+
+    def take_lesson(self, state: State, town: MadeUpTown, rng: Rng) -> State:
+        """What a made-up town teaches, as a small tree of arrays (see `netsim.checkpoint`).
+
+        state : of the attack after the last round of that town, in which it has learnt nothing.
+        """
+        raise BadInput(
+            f"attack {self.label}: it asks for {self.n_towns} made-up towns and takes no lesson; "
+            "override take_lesson, or return 0 as n_towns"
+        )
+
+    def learn(self, lessons: Sequence[State]) -> Self:
+        """The attack with what the lessons of all its towns teach, as trees; no draws."""
+        return self
+
+    def tabulate_learnt(self) -> list[Row]:
+        """What it has learnt, as rows (kind, column, weight) of the table `learnt`."""
+        return []
+
+    @property
+    def lessons(self) -> tuple[str, ...] | None:
+        """Digests of the lessons that it has learnt; none in a made-up town, None before any."""
+        return self._lessons
+
+    def mark_lessons(self, digests: Sequence[str]) -> Self:
+        """The same attack with the digests of what it has learnt."""
+        marked = self.model_copy()
+        marked._lessons = tuple(digests)
+        return marked
 
     def start(self) -> State:
         """The first state; None for an attack without memory."""

@@ -72,14 +72,21 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
     _write_rows(setup, "named", named)
     _write_operator(setup, world)
     _write_lists(setup, state, world, named)
-    now_s = world.env.now
-    week_s = world.clock.week_s(now_s)
-    round_s = setup.learning.round_s
-    facts = RoundContext(state.round, now_s, setup.public, round_s=round_s, week_s=week_s)
-    _write_hindsight(setup, state, facts)
+    _write_hindsight(setup, state, build_last_facts(setup, state, world))
+    for attack in setup.learning.attacks:
+        for row in attack.tabulate_learnt():
+            setup.recorder.write_row("learnt", attack=attack.label, **row)
     if setup.learning.threat.renames:
         rows = measure_unicity(state.whereabouts, setup.streams.derive_rng("unicity"))
         _write_rows(setup, "unicity", rows)
+
+
+def build_last_facts(setup: Setup, state: RoundState, world: World) -> RoundContext:
+    """Return what attacks know once the last round is over."""
+    now_s = world.env.now
+    week_s = world.clock.week_s(now_s)
+    round_s = setup.learning.round_s
+    return RoundContext(state.round, now_s, setup.public, round_s=round_s, week_s=week_s)
 
 
 def _write_rows(setup: Setup, table: str, rows: Iterable[Row]) -> None:

@@ -1,6 +1,7 @@
 """Run a study: its plan is written in, by the trajectory of a reference run; then it is played."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,12 @@ def play_job(job: Job, watch: Watch) -> Run:
             with threadpool_limits(limits=1):
                 return RadioPlay(job, study, watch).play()
         with use_one_thread():
-            return LearningPlay(job, study, plan_study(study, find_cache_folder()), watch).play()
+            from scenarios.app.run.towns import teach_attacks  # here, since it plays runs itself
+
+            cache = find_cache_folder()
+            planned = plan_study(study, cache)
+            taught = replace(planned, study=teach_attacks(planned.study, cache, watch))
+            return LearningPlay(job, study, taught, watch).play()
 
 
 def _play_run(job: Job, watch: Watch) -> Fields:

@@ -289,7 +289,10 @@ class LearningPlay(Play):
         return self.memory.state.round
 
     def build_manifest_fields(self) -> Fields:
-        return {"models": list(self.setup.models), "empty_rounds": self.memory.empty}
+        taught = [attack for attack in self.setup.learning.attacks if attack.lessons]
+        towns = [{"attack": attack.label, "lessons": attack.lessons} for attack in taught]
+        fields = {"models": list(self.setup.models), "empty_rounds": self.memory.empty}
+        return fields | ({"towns": towns} if towns else {})
 
     def play_steps(self) -> None:
         if self.report:

@@ -26,6 +26,7 @@ from rl.reward import FIGURES, compute_reward_cost
 from rl.settings import Allocation, Online, Task
 from scenarios.app.run.runner import cap_limits, load_reference, measure_snr_per_w
 from scenarios.app.run.setup import build_setup
+from scenarios.app.run.towns import teach_attacks
 from scenarios.app.study.load import load
 from scenarios.app.study.study import Study
 
@@ -307,9 +308,10 @@ class Stages:
     def __init__(self, study: Study, watched: bool = True) -> None:
         leakage = study.learned.leakage.model_copy(update={"random_baseline_draws": 1})
         unread = {"membership": None, "leakage": leakage} | ({} if watched else {"attacks": ()})
-        self.study = study.model_copy(
+        changed = study.model_copy(
             update={"vary": None, "learning": study.learned.model_copy(update=unread)}
         )
+        self.study = teach_attacks(changed, find_cache_folder())
         self.learns = watched or not is_free_of_learning(study)
 
     def __call__(self, seed: int) -> Stage:
