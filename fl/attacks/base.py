@@ -168,18 +168,6 @@ class View:
 
 
 @frozen
-class MadeUpTown:
-    """A whole run of a town that the attacker made up: facts of its last round, and the true places
-    of its UEs by name (k,): home_m, work_m (k, 2), NaN for none.
-    """
-
-    facts: RoundContext
-    ue: IntArray
-    home_m: FloatArray
-    work_m: FloatArray
-
-
-@frozen
 class RevisedEstimates:
     """Revised estimates of all rounds so far: the track (N,) of each name (N,), estimates by
     tracks, and the links of the names that came in each round, with its time in s.
@@ -274,6 +262,11 @@ class Attack(Named):
     @property
     def reads_the_city(self) -> bool:
         """Whether it needs streets and buildings among the public facts."""
+        return False
+
+    @property
+    def reads_sums(self) -> bool:
+        """Whether it is made for sums of updates; any other reads them as those of one UE."""
         return False
 
     @property

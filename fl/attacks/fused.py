@@ -88,6 +88,10 @@ class Fused(Attack):
     }
 
     @property
+    def reads_sums(self) -> bool:
+        return True
+
+    @property
     def reads_the_city(self) -> bool:
         return True
 

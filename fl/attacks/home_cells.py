@@ -44,6 +44,10 @@ class NightAttack(NamesPlaces, UploadAttack):
     """radius of the disc that should hold the home, m"""
 
     @property
+    def reads_sums(self) -> bool:
+        return True
+
+    @property
     def reads_the_city(self) -> bool:
         return self.population.reads_city
 

@@ -128,6 +128,10 @@ class ParticipationRegression(NamesPlaces):
         }
 
     @property
+    def reads_sums(self) -> bool:
+        return True
+
+    @property
     def span(self) -> Span:
         """The span whose scores are the maps of sums."""
         return Span(layer=self.layer, rank=self.rank, cell_m=self.cell_m, add="scores")

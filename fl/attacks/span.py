@@ -30,6 +30,7 @@ _NUMBERS = 2_000_000  # of one block of scores
 _LAYER = 2
 _RANK = 8
 _RANK_OF_UE = 4  # a UE's home and work, and where it was beside
+_MOST_OF_UE = 20  # directions, that one UE fills
 _LEFT_OUTSIDE = 0.03  # of activations: with all of them inside no place stands out,
 _MOST_LOOKED_AT = 4096  # and at so many places
 _SPARE = 8  # directions beside those asked for, so that the search settles on the strongest
@@ -126,6 +127,10 @@ class Span(AddsMaps):
         if layer == 1:
             return needs_layer
         return needs_layer | hidden
+
+    @property
+    def reads_sums(self) -> bool:
+        return self.rank == "auto" or self.rank > _MOST_OF_UE
 
     def choose_width_m(self, view: View | None) -> float:
         return _WIDTH_M if self._adds_peaks(view) else 0.0

@@ -102,6 +102,9 @@ class Mobility(Part):
     replays: ClassVar = False
     """whether movement is read from a file, which may change between two runs"""
 
+    has_homes: ClassVar = False
+    """whether its UEs live somewhere"""
+
     @property
     def is_drawn(self) -> bool:
         """Whether the seed draws where UEs are and live, so that another seed has other places."""

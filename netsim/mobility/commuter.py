@@ -124,6 +124,7 @@ class Commuter(Mobility):
     has_own_fixes = True
 
     kind: Literal["commuter"] = "commuter"
+    has_homes = True
     home_m: Points | None = None
     """homes [[x, y], ...] in m; UE u takes entry u mod length; none: drawn uniformly per UE"""
     work_m: Points | None = None

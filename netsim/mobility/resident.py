@@ -116,6 +116,7 @@ class Resident(Mobility):
     }
 
     kind: Literal["resident"] = "resident"
+    has_homes = True
     rho: float = Field(0.6, ge=0, le=1)
     """probability of exploring a new place, for a person who knows one place"""
     gamma: float = Field(0.21, ge=0, le=5)

@@ -78,8 +78,21 @@ class Scenario:
 
     @cached_property
     def study(self) -> Study:
-        """The checked study; BadInput with one line per mistake."""
-        return build_model(Study, self.document)
+        """The checked study; BadInput with one line per mistake.
+
+        Where no attack is named that is made for what the threat grants, `fused` is one of them:
+        where `attacks` is left out, or all of them read sums as updates of one UE.
+        """
+        study = build_model(Study, self.document)
+        section = self.document.data.get("learning") or {}
+        if not _lacks_attack(study, "attacks" in section):
+            return study
+        section["attacks"] = [*section.get("attacks", []), {"kind": "fused"}]
+        try:
+            return build_model(Study, self.document)
+        except BadInput:  # it does not fit: the study is as it is written
+            section["attacks"].pop()
+            return study
 
     def with_changes(
         self, overrides: Record, origins: Mapping[str, Place] = MappingProxyType({})
@@ -101,6 +114,20 @@ class Scenario:
                 for line in error.lines
             ]
             raise BadInput(*lines) from None
+
+
+def _lacks_attack(study: Study, names_attacks: bool) -> bool:
+    """Whether people live where the seed draws them, and no attack is named that is made for what
+    the attacker sees of them.
+    """
+    learning = study.learning
+    mobility = study.world.ues.mobility
+    if learning is None or not (mobility.is_drawn and mobility.has_homes):
+        return False
+    if not names_attacks:
+        return True
+    only_single = not any(attack.reads_sums for attack in learning.attacks)
+    return bool(learning.attacks) and only_single and learning.threat.observes == "aggregate"
 
 
 def list_bundled() -> dict[str, Path]:
