@@ -214,7 +214,10 @@ class ArrivalTimes(UploadAttack):
 
     reference = "netsim: ranks of delays against ranks of distances, by a Gaussian copula"
     needs = {
-        ARRIVAL_TIMES: "reads when updates come; set threat.observes: updates or aggregate",
+        ARRIVAL_TIMES: (
+            "reads when updates come; set threat.observes: updates or aggregate, "
+            "without shuffle or times: false"
+        ),
         CELLS: "ranks the uploads of each cell; leave threat.cells out",
         "positions": "says where UEs are, and these data have no places to compare that with",
     }

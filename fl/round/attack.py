@@ -13,7 +13,7 @@ from fl.round.uploads import Uploads
 from fl.tracking.pseudonyms import Names, give_names
 from fl.types import ESTIMATE_KINDS, Estimates, Model
 from netsim.errors import BadInput
-from netsim.units import BoolArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 
 def run_attacks(phase: Phase, merge: Merge, states: States) -> Merge:
@@ -29,21 +29,23 @@ def run_attacks(phase: Phase, merge: Merge, states: States) -> Merge:
     attacked = replace(merge, view=views[-1], estimates={}, beliefs={}, self_tests={})
     names = states["names"] = _update_names(phase, merge.uploads, views, states["names"])
     if threat.renames:
-        views = [view.rename(names.name_of_ue[view.ue]) for view in views]
+        views = [_rename_view(phase, merge.uploads, view, names) for view in views]
+    # attacks know of the channel what their views say
+    facts = replace(phase.facts, channel=None)
     for attack in learning.attacks:
         word = attack.word
         rng = phase.streams.derive_rng(word)
         translated = []
         for view in views:
-            estimates, states[word] = attack.run(view, phase.facts, states[word], rng)
+            estimates, states[word] = attack.run(view, facts, states[word], rng)
             _check_kinds(attack.label, estimates)
             if threat.renames:
                 estimates = names.translate(estimates)
             translated.append(estimates)
         attacked.estimates[attack.label] = Estimates.join(translated)
         if phase.setup.self_tests and threat.can_train:
-            attacked.self_tests[attack.label] = attack.self_test(views[-1], phase.facts, rng)
-        belief = attack.belief(states[word], phase.facts)
+            attacked.self_tests[attack.label] = attack.self_test(views[-1], facts, rng)
+        belief = attack.belief(states[word], facts)
         if belief is not None:
             attacked.beliefs[attack.label] = names.translate_belief(belief)
     return attacked
@@ -67,13 +69,32 @@ def _update_names(phase: Phase, uploads: Uploads, views: list[View], names: Name
     if not learning.threat.renames:
         return names
     ue = np.unique(np.concatenate([view.ue for view in views]))
-    asked_s = np.full(len(ue), phase.facts.time_s)
-    if not learning.server.in_rounds:
-        first = uploads.first_rows
-        rows = first[np.searchsorted(uploads.ue[first], ue)]
-        asked_s = uploads.asked_s[rows]
+    asked_s = _find_asked_s(phase, uploads, ue)
     rng = phase.setup.streams.derive_rng("pseudonyms")
     return give_names(names, learning.threat.pseudonyms, ue, asked_s, phase.facts.round, rng)
+
+
+def _find_asked_s(phase: Phase, uploads: Uploads, ue: IntArray) -> FloatArray:
+    """When UEs (n,), each of which has uploads, were asked."""
+    if phase.learning.server.in_rounds:
+        return np.full(len(ue), phase.facts.time_s)
+    first = uploads.first_rows
+    return uploads.asked_s[first[np.searchsorted(uploads.ue[first], ue)]]
+
+
+def _rename_view(phase: Phase, uploads: Uploads, view: View, names: Names) -> View:
+    """A view with names for UEs. A name that was asked and never seen would only be a number: it
+    stays out.
+    """
+    asked = view.asked
+    if asked is not None:
+        asked_s = _find_asked_s(phase, uploads, asked)
+        rng = phase.setup.streams.derive_rng("pseudonyms")
+        rule = phase.learning.threat.pseudonyms
+        asked = names.list_present(
+            asked, rule.number_periods(asked, asked_s, phase.facts.round, rng)
+        )
+    return view.rename(names.name_of_ue[view.ue], asked)
 
 
 def _build_views(phase: Phase, merge: Merge, states: States) -> list[View]:
