@@ -222,6 +222,10 @@ class ArrivalTimes(UploadAttack):
         "positions": "says where UEs are, and these data have no places to compare that with",
     }
 
+    @property
+    def reads_times(self) -> bool:
+        return self.use == "times"
+
     def start(self) -> UploadDelays:
         return UploadDelays(ByKey.empty(2), ByKey.empty(2))
 

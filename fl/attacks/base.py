@@ -261,6 +261,11 @@ class Attack(Named):
         return False
 
     @property
+    def reads_times(self) -> bool:
+        """Whether it reads when updates arrive, where it is granted that."""
+        return False
+
+    @property
     def files(self) -> tuple[str, ...]:
         """Paths of the files that it reads."""
         return ()
