@@ -6,6 +6,7 @@ of an update or a model: those of an update may be fewer, and others in each pha
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -773,10 +774,8 @@ def find_place_kind(status: str) -> str:
     """home of home k and work of work k, an answer for one of the two alone; empty for any other
     status.
     """
-    word = status.partition(" ")[0]
-    if word != status and word in ("home", "work") and rank_place(status) > 0:
-        return word
-    return ""
+    apart = re.fullmatch(r"(home|work) [1-9][0-9]{0,8}", status)
+    return apart[1] if apart else ""
 
 
 ESTIMATE_KINDS = ("centroid", "place", "answer", "step", "near", "moved", "plain")

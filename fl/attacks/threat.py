@@ -246,8 +246,8 @@ class Threat(Part):
             if not self.cells:
                 heard = replace(heard, base_station=np.full(len(targets), -1))
             if not self.times:
-                never_s = np.full(len(targets), np.nan)
-                heard = replace(heard, arrived_s=never_s, staleness=np.zeros(len(targets), int))
+                unknown_s = np.full(len(targets), np.nan)
+                heard = replace(heard, arrived_s=unknown_s, staleness=0 * heard.staleness)
         asked = None
         if self.viewpoint == "server" and self.hears:
             asked = np.unique(updates.ue[targeted])

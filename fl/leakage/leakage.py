@@ -402,9 +402,7 @@ def _measure_nearness(
     count = sum(track.named for track in estimates)
     for name, true_m in places.items():
         row[f"{name}_m"] = measure_nearest_m(points_m, true_m)
-        # a place of most time stands for a home
-        kind = "work" if name == "work" else "home"
-        row[f"{name}_named_m"] = measure_nearest_m(named.list_candidates_m(kind), true_m)
+        row[f"{name}_named_m"] = measure_nearest_m(named.list_candidates_m(name), true_m)
         if name != "work":
             row[f"guess_{name}_m"] = expect_nearest_m(true_m, current.area, count)
     return row

@@ -61,12 +61,14 @@ class NamedPlaces:
         places_m[self.rank[first] - 1] = self.place_m[first]
         return places_m
 
-    def list_candidates_m(self, kind: str) -> FloatArray:
-        """Where a kind of place, home or work, is looked for: (<= 2, 2)."""
-        kinds = np.array([find_place_kind(place) for place in self.place])
-        if (kinds == "").all():
+    def list_candidates_m(self, what: str) -> FloatArray:
+        """Where home, work, or the densest place, which stands for a home, is looked for: (<= 2,
+        2).
+        """
+        kinds = [find_place_kind(place) for place in self.place]
+        if not any(kinds):
             return self.home_and_work_m
-        return self.place_m[kinds == kind]
+        return self.place_m[[(kind == "work") == (what == "work") for kind in kinds]]
 
 
 def collect_answers_inside(estimates: Estimates, area: Area) -> dict[int, NamedPlaces]:

@@ -13,7 +13,7 @@ from fl.round.uploads import Uploads
 from fl.tracking.pseudonyms import Names, give_names
 from fl.types import ESTIMATE_KINDS, Estimates, Model
 from netsim.errors import BadInput
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, IntArray
 
 
 def run_attacks(phase: Phase, merge: Merge, states: States) -> Merge:
@@ -27,9 +27,10 @@ def run_attacks(phase: Phase, merge: Merge, states: States) -> Merge:
     threat = learning.threat
     views = _build_views(phase, merge, states)
     attacked = replace(merge, view=views[-1], estimates={}, beliefs={}, self_tests={})
-    names = states["names"] = _update_names(phase, merge.uploads, views, states["names"])
+    names = states["names"]
     if threat.renames:
-        views = [_rename_view(phase, merge.uploads, view, names) for view in views]
+        names, views = _rename_views(phase, merge.uploads, views, names)
+        states["names"] = names
     # attacks know of the channel what their views say
     facts = replace(phase.facts, channel=None)
     for attack in learning.attacks:
@@ -61,40 +62,32 @@ def _check_kinds(label: str, estimates: Estimates) -> None:
         )
 
 
-def _update_names(phase: Phase, uploads: Uploads, views: list[View], names: Names) -> Names:
-    """Names of all UEs that the attacker sees: those of the time at which they were asked, in all
-    phases of a round.
+def _rename_views(
+    phase: Phase, uploads: Uploads, views: list[View], names: Names
+) -> tuple[Names, list[View]]:
+    """Names of all UEs that the attacker sees, those of the time at which they were asked, in all
+    phases of a round; and views with names for UEs.
+
+    A UE that was asked, was lost, and has not been seen under the name of that time stays out: the
+    attacker could not tell it from any other.
     """
     learning = phase.learning
-    if not learning.threat.renames:
-        return names
+    rule = learning.threat.pseudonyms
+    number = phase.facts.round
+    asked_s = np.full(phase.n_ue, phase.facts.time_s)
+    if not learning.server.in_rounds:
+        asked_s[uploads.ue] = uploads.asked_s
     ue = np.unique(np.concatenate([view.ue for view in views]))
-    asked_s = _find_asked_s(phase, uploads, ue)
     rng = phase.setup.streams.derive_rng("pseudonyms")
-    return give_names(names, learning.threat.pseudonyms, ue, asked_s, phase.facts.round, rng)
-
-
-def _find_asked_s(phase: Phase, uploads: Uploads, ue: IntArray) -> FloatArray:
-    """When UEs (n,), each of which has uploads, were asked."""
-    if phase.learning.server.in_rounds:
-        return np.full(len(ue), phase.facts.time_s)
-    first = uploads.first_rows
-    return uploads.asked_s[first[np.searchsorted(uploads.ue[first], ue)]]
-
-
-def _rename_view(phase: Phase, uploads: Uploads, view: View, names: Names) -> View:
-    """A view with names for UEs. A name that was asked and never seen would only be a number: it
-    stays out.
-    """
-    asked = view.asked
-    if asked is not None:
-        asked_s = _find_asked_s(phase, uploads, asked)
-        rng = phase.setup.streams.derive_rng("pseudonyms")
-        rule = phase.learning.threat.pseudonyms
-        asked = names.list_present(
-            asked, rule.number_periods(asked, asked_s, phase.facts.round, rng)
-        )
-    return view.rename(names.name_of_ue[view.ue], asked)
+    names = give_names(names, rule, ue, asked_s[ue], number, rng)
+    period = rule.number_periods(np.arange(phase.n_ue), asked_s, number, rng)
+    renamed = []
+    for view in views:
+        asked = view.asked
+        if asked is not None:
+            asked = names.name_of_ue[asked[names.period[asked] == period[asked]]]
+        renamed.append(view.rename(names.name_of_ue[view.ue], asked))
+    return names, renamed
 
 
 def _build_views(phase: Phase, merge: Merge, states: States) -> list[View]:

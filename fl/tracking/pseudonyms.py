@@ -142,10 +142,6 @@ class Names:
         since = np.concatenate([self.first_round, np.full(len(new), round_)])
         return replace(self, owner=owner, first_round=since, name_of_ue=name_of_ue, period=periods)
 
-    def list_present(self, ue: IntArray, period: IntArray) -> IntArray:
-        """Names (<= n,) of UEs (n,) that have one of this period (n,) already."""
-        return self.name_of_ue[ue[self.period[ue] == period]]
-
     def translate_belief(self, belief: Belief) -> Belief:
         """A belief about names as one about UEs, ascending: each by the name that it had last by
         that round.

@@ -203,7 +203,7 @@ class Truth:
         # (n, place, what it is named for, named)
         away_m = np.linalg.norm(named_m - self.place_m[:, :, None, None], axis=-1)
         is_near = away_m <= self.hit_radius_m
-        is_found = np.stack([is_near[:, k, k].any(axis=1) for k in range(2)], axis=1)
+        is_found = np.diagonal(is_near, axis1=1, axis2=2).any(axis=1)
         by_one_place = is_near.all(axis=1).any(axis=(1, 2))
         return np.column_stack([_append_both(is_found), by_one_place])
 
@@ -313,10 +313,9 @@ def _score_named(truth: Truth, named: Table, attacked: FloatArray) -> tuple[Bool
     for ue, rank, place, *place_m in cells:
         if ue not in places_m:
             continue
-        kind = find_place_kind(place)
-        if kind:
-            k = PLACES.index(kind)
-            places_m[ue][k, (int(rank) - 1) // 2] = place_m
+        if find_place_kind(place):
+            number, kind = divmod(int(rank) - 1, 2)
+            places_m[ue][kind, number] = place_m
         elif 1 <= rank <= MAX_NAMED:
             places_m[ue][:, int(rank) - 1] = place_m
     own_hits = np.zeros((len(truth.ue), 4), dtype=bool)
