@@ -203,7 +203,7 @@ class Truth:
         # (n, place, what it is named for, named)
         away_m = np.linalg.norm(named_m - self.place_m[:, :, None, None], axis=-1)
         is_near = away_m <= self.hit_radius_m
-        is_found = np.diagonal(is_near, axis1=1, axis2=2).any(axis=1)
+        is_found = np.asarray(np.diagonal(is_near, axis1=1, axis2=2).any(axis=1))
         by_one_place = is_near.all(axis=1).any(axis=(1, 2))
         return np.column_stack([_append_both(is_found), by_one_place])
 
