@@ -6,6 +6,7 @@ of an update or a model: those of an update may be fewer, and others in each pha
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -758,13 +759,23 @@ class Timing(Columns):
 
 
 def rank_place(status: str) -> int:
-    """1 for home, 2 for work, 2 + k for third k: what an answer is said to be by its status; 0 for
-    any other word.
+    """1 for home, 2 for work, 2 + k for third k: what an answer is said to be by its status; of
+    answers for homes and workplaces apart 2 k - 1 for home k and 2 k for work k; 0 or less for any
+    other word.
     """
     word, _, number = status.partition(" ")
-    if word == "third" and number.isdecimal() and len(number) < 10:
-        return 2 + int(number)
-    return {"home": 1, "work": 2}.get(status, 0)
+    if not number.isdecimal() or len(number) > 9:
+        return {"home": 1, "work": 2}.get(status, 0)
+    k = int(number)
+    return {"home": 2 * k - 1, "work": 2 * k, "third": 2 + k}.get(word, 0)
+
+
+def find_place_kind(status: str) -> str:
+    """home of home k and work of work k, an answer for one of the two alone; empty for any other
+    status.
+    """
+    apart = re.fullmatch(r"(home|work) [1-9][0-9]{0,8}", status)
+    return apart[1] if apart else ""
 
 
 ESTIMATE_KINDS = ("centroid", "place", "answer", "step", "near", "moved", "plain")
@@ -786,7 +797,9 @@ class Estimates(Columns):
     position_m (k, 2) may be non-finite or outside the area: then the attack diverged. weight (k,)
     is the attack's own confidence; loss (k,), iterations, evaluations (k,) its effort; status words
     per row. An answer whose status names a kind of place (`rank_place`) has the probability that
-    it is right as weight.
+    it is right as weight. Answers of status home 1, home 2, work 1 and work 2 are for homes and
+    workplaces apart: homes are looked for at the first two alone, workplaces at the others; their
+    weight may be something else than a probability, then above 1 or NaN.
     """
 
     ue: IntArray

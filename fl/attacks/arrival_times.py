@@ -214,10 +214,17 @@ class ArrivalTimes(UploadAttack):
 
     reference = "netsim: ranks of delays against ranks of distances, by a Gaussian copula"
     needs = {
-        ARRIVAL_TIMES: "reads when updates come; set threat.observes: updates or aggregate",
+        ARRIVAL_TIMES: (
+            "reads when updates come; set threat.observes: updates or aggregate, "
+            "without shuffle or times: false"
+        ),
         CELLS: "ranks the uploads of each cell; leave threat.cells out",
         "positions": "says where UEs are, and these data have no places to compare that with",
     }
+
+    @property
+    def reads_times(self) -> bool:
+        return self.use == "times"
 
     def start(self) -> UploadDelays:
         return UploadDelays(ByKey.empty(2), ByKey.empty(2))

@@ -79,6 +79,13 @@ class View:
     timing : when the updates of targets (n_target,) came, for an attacker that receives them come;
     None for who sees published models only. renames : whether the names of devices may change.
 
+    asked (k,), ascending: the targeted UEs whose updates the server awaited in this phase: they
+    accepted its request and began to send. Whoever refuses or holds all samples back is not among
+    them. Those that are not in `ue` were lost, or are in a sum that was not opened. Without rounds:
+    those whose uploads ended since the last merge, but for uploads that were lost and given up
+    before. Where names change, only those whose present name has been seen. None: the threat does
+    not say.
+
     party : whose updates are in each update row, those that are no targets included: ue (k,),
     source (k,), every pair once; ue is -1 where the name is not known. None: the threat does not
     say.
@@ -113,14 +120,20 @@ class View:
             return None
         return np.bincount(self.party[1], minlength=len(self.update))
 
-    def rename(self, ue: IntArray) -> "View":
+    def rename(self, ue: IntArray, asked: IntArray | None = None) -> "View":
         """The same with other names of the targets (n_target,), by increasing (name, model), so
-        that the order of the targets, and of rows, tells nothing else.
+        that the order of the targets, and of rows, tells nothing else; asked (k,): names of those
+        that were asked.
         """
         order = np.lexsort([self.model, ue])
         timing = None if self.timing is None else self.timing.select(order)
         view = replace(
-            self, ue=ue[order], model=self.model[order], source=self.source[order], timing=timing
+            self,
+            ue=ue[order],
+            model=self.model[order],
+            source=self.source[order],
+            timing=timing,
+            asked=None if asked is None else np.sort(asked),
         )
         if self.vantage != "updates":
             if self.party is None:
@@ -267,6 +280,11 @@ class Attack(Named):
     @property
     def reads_sums(self) -> bool:
         """Whether it is made for sums of updates; any other reads them as those of one UE."""
+        return False
+
+    @property
+    def reads_times(self) -> bool:
+        """Whether it reads when updates arrive, where it is granted that."""
         return False
 
     @property

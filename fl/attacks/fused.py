@@ -92,6 +92,10 @@ class Fused(Attack):
         return True
 
     @property
+    def reads_times(self) -> bool:
+        return True
+
+    @property
     def reads_the_city(self) -> bool:
         return True
 

@@ -18,7 +18,7 @@ from netsim.world.base_stations import BaseStation
 
 _ANTENNA_M = 10.0
 ARRIVAL_TIMES = "arrival times"
-"""offered where the attacker hears updates come, also where it sees only their sum"""
+"""offered where the attacker learns when updates come, also where it sees only their sum"""
 CELLS = "cells of uploads"
 """offered where it moreover learns through which cell each of them comes"""
 SENDERS = "names of senders"
@@ -50,7 +50,10 @@ class Threat(Part):
     of a round, and hands them over in a random order: the attacker does not learn when each came,
     through which cell, nor how many samples are behind it. All models of a UE stay together. With
     `cells: false` it does not learn through which cell an update came, as behind a relay or a core
-    network that keeps this to itself; names, times and sizes stay.
+    network that keeps this to itself; names, times and sizes stay. With `times: false` it does not
+    learn when an update came nor how stale it is, as behind a relay that holds updates back until
+    all are there; names, cells, sizes, times of requests and who was lost stay. An ideal uplink
+    hides arrival times by itself: all updates come at once.
 
     An attacker that is the network's `operator`, or hears from it, is granted what base stations
     measure of the connection over which each update comes, whatever `cells` says. A third party
@@ -103,6 +106,9 @@ class Threat(Part):
 
     cells: bool = True
     """whether it learns through which cell each update comes; false: a relay hides that"""
+    times: bool = True
+    """whether it learns when each update arrived; false: a relay hands over all of a round at
+    once"""
     operator: tuple[Literal["cell", "timing-advance", "angle", "levels"], ...] = ()
     """what it is granted of the network's own measurements of each connection: the serving cell,
     which all others tell too, timing advance, angle of arrival, and levels of the three strongest
@@ -111,20 +117,26 @@ class Threat(Part):
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """Capabilities that attacks may require."""
-        sees = self.observes != "model"
-        hears = sees and not self.shuffle
+        hears = self.hears
         facts = {
             self.observes: True,
             "starting weights": "weights" in self.knowledge,
             "training details": "training" in self.knowledge,
             KNOWN_HOMES: self.knows_homes,
-            SENDERS: sees,
-            ARRIVAL_TIMES: hears,
+            SENDERS: self.observes != "model",
+            ARRIVAL_TIMES: hears and self.times,
             CELLS: hears and self.cells,
             MEASURED: hears and bool(self.operator),
             PARTICIPANTS: self.knows_participants and not self.renames,
         }
         return list_offers(facts)
+
+    @property
+    def hears(self) -> bool:
+        """Whether it is there as updates, or those in a sum, come from their senders: it reads
+        neither published models alone, nor what a third party has shuffled.
+        """
+        return self.observes != "model" and not self.shuffle
 
     @property
     def sums_updates(self) -> bool:
@@ -229,10 +241,16 @@ class Threat(Part):
         if "weights" not in self.knowledge:
             before = replace(before, parameters=np.full_like(before.parameters, np.nan))
         heard = None
-        if timing is not None and self.observes != "model" and not self.shuffle:
+        if timing is not None and self.hears:
             heard = timing.select(targets)
             if not self.cells:
                 heard = replace(heard, base_station=np.full(len(targets), -1))
+            if not self.times:
+                unknown_s = np.full(len(targets), np.nan)
+                heard = replace(heard, arrived_s=unknown_s, staleness=0 * heard.staleness)
+        asked = None
+        if self.viewpoint == "server" and self.hears:
+            asked = np.unique(updates.ue[targeted])
         return View(
             self.observes,
             phase,
@@ -247,6 +265,7 @@ class Threat(Part):
             count,
             heard,
             party=party if self.knows_participants else None,
+            asked=asked,
         )
 
     def group_ues(self, ue: IntArray, n_ue: int, in_round: Rng, of_run: Rng) -> IntArray:

@@ -394,15 +394,15 @@ def _measure_nearness(
         "densest": current.places.densest()[ue],
     }
     points_m, _ = _collect_estimates(estimates)
-    named_m = np.full((MAX_NAMED, 2), np.nan)
+    named = NamedPlaces()
     if any(np.isfinite(true_m).all() for true_m in places.values()):
-        named_m = _name_places(leakage, estimates, current.area).home_and_work_m
+        named = _name_places(leakage, estimates, current.area)
     columns = ("named_x_m", "named_y_m", "second_x_m", "second_y_m")
-    row = dict(zip(columns, named_m.ravel().tolist(), strict=True))
+    row = dict(zip(columns, named.home_and_work_m.ravel().tolist(), strict=True))
     count = sum(track.named for track in estimates)
     for name, true_m in places.items():
         row[f"{name}_m"] = measure_nearest_m(points_m, true_m)
-        row[f"{name}_named_m"] = measure_nearest_m(named_m, true_m)
+        row[f"{name}_named_m"] = measure_nearest_m(named.list_candidates_m(name), true_m)
         if name != "work":
             row[f"guess_{name}_m"] = expect_nearest_m(true_m, current.area, count)
     return row
@@ -465,8 +465,7 @@ def list_home_hits(
     for (ue, label), estimates in _group_by_ue(tracks).items():
         home_m = places.home_m[ue]
         if np.isfinite(home_m).all():
-            distance_m = measure_nearest_m(
-                _name_places(leakage, estimates, area).home_and_work_m, home_m
-            )
+            named = _name_places(leakage, estimates, area)
+            distance_m = measure_nearest_m(named.list_candidates_m("home"), home_m)
             hits.append((ue, label, distance_m <= leakage.hit_radius_m))
     return hits

@@ -3,8 +3,10 @@ each window.
 
 Home and work are looked for at the places that an attack names. An attack that answers (estimates
 "answer") names them itself, best first, at most two; or, where it says which is home, work or a
-third place, these, with the probability that each is right. Of any other attack they are the two
-highest density peaks of all its estimates so far, which an attacker without the truth can compute.
+third place, these, with the probability that each is right. One that answers for homes and for
+workplaces apart names at most two of each: home is then looked for at those for homes alone, and
+work at those for workplaces. Of any other attack they are the two highest density peaks of all its
+estimates so far, which an attacker without the truth can compute.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fl.types import Estimates, Local, rank_place
+from fl.types import Estimates, Local, find_place_kind, rank_place
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
 from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
@@ -23,16 +25,17 @@ from netsim.units import FloatArray, IntArray
 _POSITIONS_M = (-1e9, 1e9)  # wider than any plane of the globe
 MAX_NAMED = 2
 """places of a UE in which home and work are looked for: of more answers those of largest weight, or
-those that are said to be home and work"""
+those that are said to be home and work; of answers for them apart so many of each"""
 
 
 @frozen
 class NamedPlaces:
     """Places named of a UE: place_m (k, 2), rank (k,) ascending from 1, place : home, work, third
-    1, ..., or empty where the attack does not say; probability (k,) : as stated, NaN where it is
-    not.
+    1, ..., home 1, work 1, ... of an attack that answers for them apart, or empty where it does
+    not say; probability (k,) : as stated, NaN where it is not.
 
-    Home has rank 1 and work rank 2, also where only one of them is named.
+    Home has rank 1 and work rank 2, also where only one of them is named; home 2 and work 2 have
+    ranks 3 and 4.
     """
 
     place_m: FloatArray = field(default_factory=no_places)
@@ -52,11 +55,20 @@ class NamedPlaces:
 
     @property
     def home_and_work_m(self) -> FloatArray:
-        """Where home and work are looked for: (2, 2) by rank, NaN where nothing is named."""
+        """The first home and work that are named: (2, 2) by rank, NaN where nothing is."""
         places_m = np.full((MAX_NAMED, 2), nan)
         first = self.rank <= MAX_NAMED
         places_m[self.rank[first] - 1] = self.place_m[first]
         return places_m
+
+    def list_candidates_m(self, what: str) -> FloatArray:
+        """Where home, work, or the densest place, which stands for a home, is looked for: (<= 2,
+        2).
+        """
+        kinds = [find_place_kind(place) for place in self.place]
+        if not any(kinds):
+            return self.home_and_work_m
+        return self.place_m[[(kind == "work") == (what == "work") for kind in kinds]]
 
 
 def collect_answers_inside(estimates: Estimates, area: Area) -> dict[int, NamedPlaces]:
@@ -87,11 +99,16 @@ def _name_answers(estimates: Estimates, rows: IntArray) -> NamedPlaces:
     is_ranked = rank > 0
     if not is_ranked.any():
         return NamedPlaces.rank_in_order(_drop_repeats(estimates.position_m[rows])[:MAX_NAMED])
+    weight = estimates.weight[rows]
+    is_apart = np.array([find_place_kind(estimates.status[i]) != "" for i in rows])
+    if is_apart.any():  # then other answers name nothing
+        is_ranked = is_apart & (rank <= 2 * MAX_NAMED)
+        weight = np.where((weight >= 0) & (weight <= 1), weight, nan)
     # of two answers for one place the likelier
     rank, first = np.unique(rank[is_ranked], return_index=True)
     best = rows[is_ranked][first]
     place = [estimates.status[i] for i in best]
-    return NamedPlaces(estimates.position_m[best], rank, place, estimates.weight[best])
+    return NamedPlaces(estimates.position_m[best], rank, place, weight[is_ranked][first])
 
 
 def _drop_repeats(place_m: FloatArray) -> FloatArray:

@@ -27,23 +27,26 @@ def run_attacks(phase: Phase, merge: Merge, states: States) -> Merge:
     threat = learning.threat
     views = _build_views(phase, merge, states)
     attacked = replace(merge, view=views[-1], estimates={}, beliefs={}, self_tests={})
-    names = states["names"] = _update_names(phase, merge.uploads, views, states["names"])
+    names = states["names"]
     if threat.renames:
-        views = [view.rename(names.name_of_ue[view.ue]) for view in views]
+        names, views = _rename_views(phase, merge.uploads, views, names)
+        states["names"] = names
+    # attacks know of the channel what their views say
+    facts = replace(phase.facts, channel=None)
     for attack in learning.attacks:
         word = attack.word
         rng = phase.streams.derive_rng(word)
         translated = []
         for view in views:
-            estimates, states[word] = attack.run(view, phase.facts, states[word], rng)
+            estimates, states[word] = attack.run(view, facts, states[word], rng)
             _check_kinds(attack.label, estimates)
             if threat.renames:
                 estimates = names.translate(estimates)
             translated.append(estimates)
         attacked.estimates[attack.label] = Estimates.join(translated)
         if phase.setup.self_tests and threat.can_train:
-            attacked.self_tests[attack.label] = attack.self_test(views[-1], phase.facts, rng)
-        belief = attack.belief(states[word], phase.facts)
+            attacked.self_tests[attack.label] = attack.self_test(views[-1], facts, rng)
+        belief = attack.belief(states[word], facts)
         if belief is not None:
             attacked.beliefs[attack.label] = names.translate_belief(belief)
     return attacked
@@ -59,21 +62,32 @@ def _check_kinds(label: str, estimates: Estimates) -> None:
         )
 
 
-def _update_names(phase: Phase, uploads: Uploads, views: list[View], names: Names) -> Names:
-    """Names of all UEs that the attacker sees: those of the time at which they were asked, in all
-    phases of a round.
+def _rename_views(
+    phase: Phase, uploads: Uploads, views: list[View], names: Names
+) -> tuple[Names, list[View]]:
+    """Names of all UEs that the attacker sees, those of the time at which they were asked, in all
+    phases of a round; and views with names for UEs.
+
+    A UE that was asked, was lost, and has not been seen under the name of that time stays out: the
+    attacker could not tell it from any other.
     """
     learning = phase.learning
-    if not learning.threat.renames:
-        return names
-    ue = np.unique(np.concatenate([view.ue for view in views]))
-    asked_s = np.full(len(ue), phase.facts.time_s)
+    rule = learning.threat.pseudonyms
+    number = phase.facts.round
+    asked_s = np.full(phase.n_ue, phase.facts.time_s)
     if not learning.server.in_rounds:
-        first = uploads.first_rows
-        rows = first[np.searchsorted(uploads.ue[first], ue)]
-        asked_s = uploads.asked_s[rows]
+        asked_s[uploads.ue] = uploads.asked_s
+    ue = np.unique(np.concatenate([view.ue for view in views]))
     rng = phase.setup.streams.derive_rng("pseudonyms")
-    return give_names(names, learning.threat.pseudonyms, ue, asked_s, phase.facts.round, rng)
+    names = give_names(names, rule, ue, asked_s[ue], number, rng)
+    period = rule.number_periods(np.arange(phase.n_ue), asked_s, number, rng)
+    renamed = []
+    for view in views:
+        asked = view.asked
+        if asked is not None:
+            asked = names.name_of_ue[asked[names.period[asked] == period[asked]]]
+        renamed.append(view.rename(names.name_of_ue[view.ue], asked))
+    return names, renamed
 
 
 def _build_views(phase: Phase, merge: Merge, states: States) -> list[View]:
@@ -106,7 +120,7 @@ def _build_views(phase: Phase, merge: Merge, states: States) -> list[View]:
         replica = None
         if threat.can_train:
             replica = PublicReplica(phase, uploads, base, states)
-        views.append(replace(view, replica=replica, renames=threat.renames, asked=np.unique(uploads.ue)))
+        views.append(replace(view, replica=replica, renames=threat.renames))
     return views
 
 

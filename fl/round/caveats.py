@@ -10,6 +10,7 @@ from fl.round.learning import Learning
 from netsim.mobility.replay import Replay
 from netsim.notice import Notice
 from netsim.part import collect_parts
+from netsim.radio.uplink import Ideal
 from netsim.world.setting import WorldSetting
 from netsim.world.world import World
 
@@ -24,6 +25,10 @@ def collect_notices(
         yield from part.notices(prepared)
     if prepared.has_epsilon and (values := _list_published_values(learning, setting, world)):
         yield notice("values-of-all-users", values=", ".join(values))
+    if isinstance(setting.radio.uplink, Ideal) and not setting.ues.training_s_per_sample:
+        for attack in learning.attacks:
+            if attack.reads_times and learning.threat.times:
+                yield notice("arrivals-at-once", attack.label)
     yield from collect_caveats(learning, setting.radio.uplink.shares_band)
 
 

@@ -4,6 +4,8 @@ claims, and tracking.
 Of a UE without a home one thing may be found, its place of most time, as a home is. Of any other
 three may be found within leakage.hit_radius_m of a named place: home, work, and both of them. All
 arrays of hits have one column for each, in this order, and a fourth: whether one place finds both.
+An attack that answers for homes and workplaces apart finds a home by a place for homes alone, and a
+workplace by one for workplaces.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from fl.leakage.reliability import (
 )
 from fl.leakage.tracks import MAX_NAMED
 from fl.learners.density import Density
-from fl.types import rank_place
+from fl.types import find_place_kind
 from netsim.clock import DAY_S
 from netsim.columns import number_row, pick_even_indices
 from netsim.geometry import Area
@@ -193,11 +195,17 @@ class Truth:
         return _append_both(np.asarray(np.isfinite(self.place_m).all(axis=2)))
 
     def find_hits(self, named_m: FloatArray) -> BoolArray:
-        """Find what named places (k, 2), NaN where there is none, find of each UE: (n, 4)."""
-        away_m = np.linalg.norm(named_m - self.place_m[:, :, None], axis=-1)  # (n, place, named)
+        """Find what named places find of each UE: (n, 4).
+
+        named_m (k, 2), NaN where there is none; or (2, k, 2), those for homes and for workplaces.
+        """
+        named_m = np.broadcast_to(named_m, (2, *named_m.shape[-2:]))
+        # (n, place, what it is named for, named)
+        away_m = np.linalg.norm(named_m - self.place_m[:, :, None, None], axis=-1)
         is_near = away_m <= self.hit_radius_m
-        by_one_place = is_near.all(axis=1).any(axis=1)
-        return np.column_stack([_append_both(is_near.any(axis=2)), by_one_place])
+        is_found = np.asarray(np.diagonal(is_near, axis1=1, axis2=2).any(axis=1))
+        by_one_place = is_near.all(axis=1).any(axis=(1, 2))
+        return np.column_stack([_append_both(is_found), by_one_place])
 
 
 def _append_both(flags: np.ndarray) -> BoolArray:
@@ -223,13 +231,17 @@ def collect_named_rows(
         return {}
     own_hits, other_hits = _score_named(truth, named, attacked)
     hits = _split_by_place(truth, ("hit", "shuffled"), (own_hits, other_hits))
-    rank = _rank_places(named)
+    kind = _find_kinds(named)
     has_place = truth.has_places().T
-    chances = np.stack([other_hits, *chance.get("chance", {}).values()])
+    by_chance = chance.get("chance", {})
+    chances = np.stack([other_hits, *by_chance.values()])
     hits["both"]["given_one"] = _compute_chance_given_one(own_hits, chances)[has_place[2]]
+    if by_chance and any(map(find_place_kind, named["place"])):
+        home, work = by_chance["uniform"].T[:2]
+        hits["both apart"] = {"uniform": (home * work)[has_place[2]]}
     for k, place in enumerate(PLACES[:2]):
         # where an attack does not say which is which, any place is an answer
-        is_answer = (rank == k + 1) | (named["place"] == "")
+        is_answer = (kind == place) | (named["place"] == "")
         is_spoken = np.isin(truth.ue, named["ue"][is_answer])
         hits[place]["spoken"] = is_spoken[has_place[k]]
     ues = truth.ue[has_place[0]]
@@ -295,10 +307,17 @@ def _score_named(truth: Truth, named: Table, attacked: FloatArray) -> tuple[Bool
     Of others the share (n, 4) whose places find it; NaN where no other UE was attacked.
     """
     ues = [*truth.ue.tolist(), *np.setdiff1d(attacked, truth.ue).tolist()]
-    places_m = {ue: np.full((MAX_NAMED, 2), nan) for ue in ues}
-    for ue, rank, *place_m in iterate_cells(named, "ue", "rank", "x_m", "y_m"):
-        if ue in places_m and 1 <= rank <= MAX_NAMED:
-            places_m[ue][int(rank) - 1] = place_m
+    # (home and work, named, axis)
+    places_m = {ue: np.full((2, MAX_NAMED, 2), nan) for ue in ues}
+    cells = iterate_cells(named, "ue", "rank", "place", "x_m", "y_m")
+    for ue, rank, place, *place_m in cells:
+        if ue not in places_m:
+            continue
+        if find_place_kind(place):
+            number, kind = divmod(int(rank) - 1, 2)
+            places_m[ue][kind, number] = place_m
+        elif 1 <= rank <= MAX_NAMED:
+            places_m[ue][:, int(rank) - 1] = place_m
     own_hits = np.zeros((len(truth.ue), 4), dtype=bool)
     other_hits = np.zeros((len(truth.ue), 4))
     for k, named_m in enumerate(places_m.values()):
@@ -333,9 +352,9 @@ def _find_lasting_naming_day(
     return np.ceil(since_s / DAY_S)
 
 
-def _rank_places(named: Table) -> np.ndarray:
-    """1 where a place (n,) is said to be home, 2 for work."""
-    return np.array([rank_place(str(place)) for place in named["place"]], dtype=int)
+def _find_kinds(named: Table) -> np.ndarray:
+    """Find what each place (n,) is said to be: home, work or third; empty where it is not said."""
+    return np.array([place.partition(" ")[0] for place in named["place"]], dtype=object)
 
 
 def measure_stated_reliability(named: Table, truth: Truth) -> Reliability:
@@ -343,11 +362,11 @@ def measure_stated_reliability(named: Table, truth: Truth) -> Reliability:
 
     named : its rows of `named`. A home or workplace of somebody who has none is wrong.
     """
-    rank = _rank_places(named)
-    is_place = (rank >= 1) & (rank <= MAX_NAMED)
+    kind = _find_kinds(named)
+    is_place = np.isin(kind, PLACES[:2])
     is_stated = np.isin(named["ue"], truth.ue) & is_place & np.isfinite(named["probability"])
     stated = select_rows(named, is_stated)
-    true_m = truth.place_m[np.searchsorted(truth.ue, stated["ue"]), rank[is_stated] - 1]
+    true_m = truth.place_m[np.searchsorted(truth.ue, stated["ue"]), (kind[is_stated] == "work") * 1]
     distance_m = np.linalg.norm(true_m - stack_places_m(stated), axis=1)
     is_right = distance_m <= truth.hit_radius_m  # not where there is none: NaN
     probability = np.clip(stated["probability"], 0.0, 1.0)

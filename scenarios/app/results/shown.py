@@ -109,6 +109,7 @@ _HIDES = (
     ("observes", "model", "published models alone"),
     ("shuffle", True, "shuffling"),
     ("cells", False, "hidden cells"),
+    ("times", False, "hidden arrival times"),
 )
 """key of `learning.threat`, the value with which it hides something, and what that is"""
 MOST_FIGURES = 2  # of a headline; of further results it has the names
