@@ -102,11 +102,6 @@ class Mobility(Part):
     replays: ClassVar = False
     """whether movement is read from a file, which may change between two runs"""
 
-    @property
-    def is_drawn(self) -> bool:
-        """Whether the seed draws where UEs are and live, so that another seed has other places."""
-        return not self.replays
-
     def load(self, round_s: float, without: Texts = ()) -> Trace | None:
         """The replayed trace, read for rounds of round_s without these users; None for a synthetic
         mobility model.

@@ -120,6 +120,5 @@ def test_towns_teach_their_own_truth_and_none_of_the_real_run(build_study, cache
     np.testing.assert_allclose(learnt["weight"], mean_m, rtol=1e-8)
     estimates = read_record_table(out, "estimates")
     np.testing.assert_allclose(estimates["x_m"], mean_m[0], rtol=1e-8)
-    (entry,) = read_json(out / "manifest.json")["towns"]
-    assert entry["attack"] == "recorder"
-    assert len(set(entry["lessons"])) == 2
+    digests = read_json(out / "manifest.json")["towns"]["recorder"]
+    assert sorted(digests) == sorted(path.parent.name for path in cache.glob("*/lesson.npz"))
