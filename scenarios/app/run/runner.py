@@ -9,14 +9,12 @@ from threadpoolctl import threadpool_limits
 from fl.defenses.budgeted import PRINTED
 from fl.power.bound import PowerLoss, Trajectory
 from fl.power.search import Limits, plan_average, plan_by_evolution, plan_by_plateaus, plan_full
-from netsim import compiled
 from netsim.checkpoint import from_tree_as
 from netsim.compiled import find_cache_folder
 from netsim.errors import BadInput
 from netsim.fit import refuse_broken
 from netsim.radio.power import Listed
 from netsim.rng import Streams
-from netsim.safe import describe_file_kind
 from netsim.units import FloatArray, ratio_from_db
 from netsim.world.build import build_world
 from rl.powers import Ddpg, settle_powers
@@ -29,7 +27,7 @@ from scenarios.app.run.how import (
     use_one_thread,
 )
 from scenarios.app.run.job import Job, JobKind, digest_inputs
-from scenarios.app.run.kept import find_kept_file, keep_run, load_kept_tree
+from scenarios.app.run.kept import UNPLAYED, keep_run
 from scenarios.app.run.simulate import LearningPlay, PlannedStudy, RadioPlay
 from scenarios.app.run.towns import teach_attacks
 from scenarios.app.study import Fields
@@ -70,9 +68,6 @@ def _play_run(job: Job, watch: Watch) -> Fields:
 
 
 RUN = JobKind("run", (STUDY, *RESULTS), MANIFEST, _play_run)
-
-
-_FILE = "trajectory.npz"
 
 
 def plan_by_policy(study: Study) -> PlannedStudy:
@@ -199,21 +194,13 @@ def load_reference(study: Study, cache: Path) -> Trajectory:
     Raises BadInput: the uplink's noise does not fall with a UE's own power alone.
     """
     learning = study.learned
-    alone = study.model_copy(update={"plan": None, "vary": None, "train": None}).change_learning(
+    alone = study.model_copy(update=UNPLAYED).change_learning(
         defenses=tuple(d.draw_all_noise() for d in learning.defenses), attacks=(), membership=None
     )
     refuse_broken(alone, "reference run")
-    path = find_kept_file(cache, _FILE, alone)
-    if not describe_file_kind(path):
-        compiled.tell(
-            f"netsim: playing all rounds of the reference run, this once; it is kept in "
-            f"{path.parent}"
-        )
-        keep_run(path, alone, lambda play: build_trajectory(play.play()))
-    try:
-        return from_tree_as(load_kept_tree(path), Trajectory)
-    except ValueError as error:
-        raise BadInput(f"{path.parent}: {error}; delete it, and the run is made again") from None
+    title = "all rounds of the reference run"
+    _, tree = keep_run(cache, alone, lambda play: build_trajectory(play.play()), title)
+    return from_tree_as(tree, Trajectory)
 
 
 def build_trajectory(run: Run) -> Trajectory:

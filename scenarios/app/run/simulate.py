@@ -291,8 +291,11 @@ class LearningPlay(Play):
     def build_manifest_fields(self) -> Fields:
         attacks = self.setup.learning.attacks
         towns = {attack.label: attack.lessons for attack in attacks if attack.lessons}
-        fields = {"models": list(self.setup.models), "empty_rounds": self.memory.empty}
-        return fields | ({"towns": towns} if towns else {})
+        return {
+            "models": list(self.setup.models),
+            "empty_rounds": self.memory.empty,
+            "towns": towns,
+        }
 
     def play_steps(self) -> None:
         if self.report:

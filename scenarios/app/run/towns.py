@@ -5,8 +5,6 @@ What a town teaches is kept, under the setting without the seed of the study: al
 share it. A town is played by one process at a time; others play other towns meanwhile.
 """
 
-from functools import partial
-from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
@@ -16,20 +14,17 @@ from fl.leakage.leakage import Leakage
 from fl.references import References
 from fl.round.final import build_last_facts
 from fl.types import State
-from netsim import compiled
-from netsim.rng import Streams
-from netsim.safe import describe_file_kind
-from scenarios.app.run.events import Event, Watch, ignore_event
-from scenarios.app.run.kept import find_kept_file, keep_run, load_kept_tree
+from scenarios.app.run.events import Watch, ignore_event
+from scenarios.app.run.kept import UNPLAYED, keep_run
 from scenarios.app.run.simulate import LearningPlay
 from scenarios.app.study.study import Study
 
 FIRST_SEED = 9_000_001
-"""of made-up towns: public, and none of them that of the study"""
+"""of made-up towns; 1 where the study's own is as large, so that no town is that of the study"""
 _UNREAD = {
     "membership": None,
     "audit": None,
-    "references": References(neighbours=None, path_loss=False, kriging_samples=0, central=False),
+    "references": References(kriging_samples=0, central=False),
     "leakage": Leakage(every_rounds=1_000_000),
 }
 """keys of learning that change neither a view nor a lesson, at what costs least"""
@@ -40,47 +35,36 @@ def teach_attacks(study: Study, cache: Path, watch: Watch = ignore_event) -> Stu
 
     Towns whose lessons the cache does not hold are played.
     """
-    attacks = study.learned.attacks
-    if not any(attack.n_towns for attack in attacks):
-        return study
     taught = [
         _teach_attack(study, attack, cache, watch) if attack.n_towns else attack
-        for attack in attacks
+        for attack in study.learned.attacks
     ]
     return study.change_learning(attacks=tuple(taught))
 
 
 def _teach_attack(study: Study, attack: Attack, cache: Path, watch: Watch) -> Attack:
-    seeds = islice((seed for seed in count(FIRST_SEED) if seed != study.seed), attack.n_towns)
-    towns = [make_up_town(study, attack, seed) for seed in seeds]
-    package = type(attack).__module__.partition(".")[0]
-    paths = [find_kept_file(cache, "lesson.npz", town, package) for town in towns]
-    if n_missing := sum(not describe_file_kind(path) for path in paths):
-        compiled.tell(
-            f"netsim: {attack.label} learns on {len(towns)} made-up towns; playing {n_missing}, "
-            f"this once, each for as long as this run; what they teach is kept in {cache}"
-        )
-    for waits in (False, True):  # first those that no other process plays
-        for k, (town, path) in enumerate(zip(towns, paths, strict=True), 1):
-            watch_town = partial(_show_step, watch, f"town {k} of {len(towns)}")
-            keep_run(path, town, _take_lesson, watch_town, waits)
-    learnt = attack.learn([load_kept_tree(path) for path in paths])
-    return learnt.mark_lessons([path.parent.name for path in paths])
+    first = FIRST_SEED if study.seed < FIRST_SEED else 1
+    kept = []
+    # two runs of a sweep, with seeds that follow each other, begin at both ends
+    direction = (-1) ** study.seed
+    for k in range(attack.n_towns)[::direction]:
+        part = f"town {k + 1} of {attack.n_towns}"
+        title = f"made-up {part} for {attack.label}, which takes as long as a run"
+        town = _make_up_town(study, attack, first + k)
+        # after the last step of a town the run itself is still to come
+        show = lambda event, part=part: watch(event._replace(part=part, last=False))  # noqa: E731
+        kept.append(keep_run(cache, town, _take_lesson, title, show))
+    digests, lessons = zip(*kept[::direction], strict=True)
+    return attack.learn(lessons).mark_lessons(digests)
 
 
-def make_up_town(study: Study, attack: Attack, seed: int) -> Study:
+def _make_up_town(study: Study, attack: Attack, seed: int) -> Study:
     """Return a study of the same setting with this seed and this attack alone, under the name of
     its kind, and without what it does not read.
     """
     alone = attack.model_copy(update={"name": None}).mark_lessons([])
-    asked = {"title": "a made-up town", "paper": None, "plan": None, "vary": None, "train": None}
-    town = study.model_copy(update={**asked, "seed": seed})
+    town = study.model_copy(update=UNPLAYED | {"seed": seed})
     return town.change_learning(**_UNREAD, attacks=(alone,))
-
-
-def _show_step(watch: Watch, part: str, event: Event) -> None:
-    """Show a step of a part, after which the run itself is still to come."""
-    watch(event._replace(part=part, last=False))
 
 
 def _take_lesson(play: LearningPlay) -> State:
@@ -92,5 +76,5 @@ def _take_lesson(play: LearningPlay) -> State:
     places = play.world.places
     facts = build_last_facts(play.setup, state, play.world)
     town = MadeUpTown(facts, np.arange(len(owner)), places.home_m[owner], places.work_m[owner])
-    rng = Streams(play.study.seed).derive_rng(f"{attack.word}.lesson")
+    rng = play.setup.streams.derive_rng(f"{attack.word}.lesson")
     return attack.take_lesson(state.parts[attack.word], town, rng)
