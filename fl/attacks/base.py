@@ -321,8 +321,7 @@ class Attack(Named):
         state : of the attack after the last round of that town, in which it has learnt nothing.
         """
         raise BadInput(
-            f"attack {self.label}: it asks for {self.n_towns} made-up towns and takes no lesson; "
-            "override take_lesson, or return 0 as n_towns"
+            f"attack {self.label}: made-up towns teach nothing without its own take_lesson"
         )
 
     def learn(self, lessons: Sequence[State]) -> Self:

@@ -105,11 +105,6 @@ class Mobility(Part):
     has_homes: ClassVar = False
     """whether its UEs live somewhere"""
 
-    @property
-    def is_drawn(self) -> bool:
-        """Whether the seed draws where UEs are and live, so that another seed has other places."""
-        return not self.replays
-
     def load(self, round_s: float, without: Texts = ()) -> Trace | None:
         """The replayed trace, read for rounds of round_s without these users; None for a synthetic
         mobility model.

@@ -136,10 +136,6 @@ class Commuter(Mobility):
     walk_speed_m_s: float = Field(1.4, gt=0)
     """walking speed before its factor U(0.85, 1.6), m/s"""
 
-    @property
-    def is_drawn(self) -> bool:
-        return self.home_m is None and self.work_m is None
-
     def start(self, ue: IntArray, ground: Ground) -> CommuterState:
         rng = ground.streams.derive_rng("mobility.commuter")
         area = ground.area

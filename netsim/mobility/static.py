@@ -45,10 +45,6 @@ class Static(Still):
     min_station_distance_m: float = Field(0.0, ge=0, le=1e6)
     """smallest horizontal distance from a base station, m; nearer places are drawn again"""
 
-    @property
-    def is_drawn(self) -> bool:
-        return self.positions_m is None
-
     def start(self, ue: IntArray, ground: Ground) -> State:
         if self.positions_m is not None:
             return State(

@@ -289,10 +289,10 @@ def test_the_reference_of_a_study_is_what_its_run_recorded(tmp_path):
     assert_allclose(result.weight.sum(axis=1), 1, rtol=1e-7)
     assert result.scale == approx(0.5 / np.sqrt(2410), rel=1e-6)
     folders = list(tmp_path.iterdir())
-    stamp = (folders[0] / "trajectory.npz").stat().st_mtime_ns
+    stamp = (folders[0] / "kept.npz").stat().st_mtime_ns
     assert load_reference(study, tmp_path).content == result.content
     assert len(folders) == 1
-    assert (folders[0] / "trajectory.npz").stat().st_mtime_ns == stamp  # not made again
+    assert (folders[0] / "kept.npz").stat().st_mtime_ns == stamp  # not made again
     louder = load("lapa/aggregation", short | {"power": {"kind": "full"}})
     feasible = load_reference(louder, tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
@@ -300,6 +300,6 @@ def test_the_reference_of_a_study_is_what_its_run_recorded(tmp_path):
     assert_allclose(feasible.gain, result.gain, rtol=1e-6)  # SNR at 1 W hangs on no power
     played = run(study, tmp_path / "run").run
     assert_allclose(build_trajectory(played).std, result.std)
-    (folders[0] / "trajectory.npz").write_bytes(b"damaged")
+    (folders[0] / "kept.npz").write_bytes(b"damaged")
     with raises(BadInput, match="delete it"):
         load_reference(study, tmp_path)

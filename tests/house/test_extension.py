@@ -4,6 +4,7 @@ told in one line."""
 import importlib
 import importlib.util
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -80,10 +81,12 @@ def netsim(folder, *arguments):
     return play_module(folder, folder, "scenarios.app.cli.commands", *arguments)
 
 
-def run_campus(folder, attack):
-    """Run a scenario, made short, with an attack."""
+def run_campus(folder, attack, *changes):
+    """Run a scenario, made short, with an attack and other changes."""
     command = ["run", "campus", "--out", "out", "--quiet"]
-    return netsim(folder, *command, *SHORT, "--set", f"learning.attacks=[{{kind: {attack}}}]")
+    words = [word for change in changes for word in ("--set", change)]
+    attacks = ["--set", f"learning.attacks=[{{kind: {attack}}}]"]
+    return netsim(folder, *command, *SHORT, *attacks, *words)
 
 
 def test_a_stranger_adds_a_defense(tmp_path):
@@ -98,6 +101,23 @@ def test_a_stranger_adds_a_defense(tmp_path):
     assert wrong.returncode == 2
     assert "must be above 0" in wrong.stderr
     assert len(wrong.stderr.splitlines()) == 1
+
+
+def test_a_stranger_adds_an_attack_that_learns_on_made_up_towns(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    text = list_documented()["pulled_look.py"]
+    install(
+        tmp_path, "pulled_look", text, "[netsim.attack]\npulled-look = pulled_look:PulledLook\n"
+    )
+    ran = run_campus(tmp_path, "pulled-look", "world.ues.mobility={kind: commuter}")
+    assert ran.returncode == 0, ran.stderr
+    heading, row = (tmp_path / "out/learnt.csv").read_text().splitlines()
+    assert heading == "attack,kind,column,weight"
+    assert row.startswith("pulled-look,home,offset,")
+    assert 0 < float(row.rpartition(",")[2]) < 1
+    assert (
+        len(json.loads((tmp_path / "out/manifest.json").read_text())["towns"]["pulled-look"]) == 2
+    )
 
 
 def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monkeypatch, capsys):

@@ -20,7 +20,10 @@ from scenarios.app.study.load import list_bundled
 from scenarios.app.study.slots import SLOTS, collect_all_rules
 
 RULES = collect_all_rules()
-OF_A_PLUGIN = {"records-of-other-servers"}
+OF_A_PLUGIN = {"records-of-other-servers"} | {
+    f"towns-of-{source}"
+    for source in ("a-trace", "listed-homes", "listed-workplaces", "listed-places")
+}
 
 
 def says(rule, line):

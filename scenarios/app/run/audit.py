@@ -67,7 +67,7 @@ def write_audit(study: Study, run: Run, max_ues: int | None, watch: Watch) -> No
 def _audit_ues(
     study: Study, run: Run, place: Path, max_ues: int | None, watch: Watch
 ) -> Iterator[Row]:
-    plain = study.model_copy(update={"learning": study.learned.model_copy(update={"audit": None})})
+    plain = study.change_learning(audit=None)
     streams = Streams(study.seed)
     study = plan_study(plain, find_cache_folder()).study
     world, setup = prepare_run(study, place)

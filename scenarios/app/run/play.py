@@ -66,7 +66,7 @@ def build_manifest(job: Job, study: Study, world: World) -> Fields:
         "title": study.title,
         "schema": SCHEMA_VERSION,
         "seed": study.seed,
-        "command": job.options["command"],
+        "command": job.options.get("command", ""),
         "cells": world.cells,
         "models": [],
         "channel_card": _build_channel_card(study, world),

@@ -1,6 +1,5 @@
 """Run a study: its plan is written in, by the trajectory of a reference run; then it is played."""
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,30 +9,29 @@ from threadpoolctl import threadpool_limits
 from fl.defenses.budgeted import PRINTED
 from fl.power.bound import PowerLoss, Trajectory
 from fl.power.search import Limits, plan_average, plan_by_evolution, plan_by_plateaus, plan_full
-from netsim import __version__, compiled
-from netsim.checkpoint import from_tree_as, load_tree, save_tree, to_tree
-from netsim.compiled import compute_code_digest, find_cache_folder
+from netsim.checkpoint import from_tree_as
+from netsim.compiled import find_cache_folder
 from netsim.errors import BadInput
 from netsim.fit import refuse_broken
 from netsim.radio.power import Listed
 from netsim.rng import Streams
-from netsim.safe import describe_file_kind
 from netsim.units import FloatArray, ratio_from_db
 from netsim.world.build import build_world
 from rl.powers import Ddpg, settle_powers
 from scenarios.app.results.folder import MANIFEST, RESULTS, STUDY
 from scenarios.app.results.read import Run
-from scenarios.app.run.events import Watch, ignore_event
+from scenarios.app.run.events import Watch
 from scenarios.app.run.how import (
     DEFAULT_RESOURCES,
     Resources,
-    create_scratch_folder,
     use_one_thread,
 )
 from scenarios.app.run.job import Job, JobKind, digest_inputs
+from scenarios.app.run.kept import UNPLAYED, keep_run
 from scenarios.app.run.simulate import LearningPlay, PlannedStudy, RadioPlay
+from scenarios.app.run.towns import teach_attacks
 from scenarios.app.study import Fields
-from scenarios.app.study.study import Study, to_study_yaml
+from scenarios.app.study.study import Study
 
 
 def build_run_job(
@@ -59,8 +57,6 @@ def play_job(job: Job, watch: Watch) -> Run:
             with threadpool_limits(limits=1):
                 return RadioPlay(job, study, watch).play()
         with use_one_thread():
-            from scenarios.app.run.towns import teach_attacks  # here, since it plays runs itself
-
             cache = find_cache_folder()
             planned = plan_study(study, cache)
             taught = replace(planned, study=teach_attacks(planned.study, cache, watch))
@@ -72,10 +68,6 @@ def _play_run(job: Job, watch: Watch) -> Fields:
 
 
 RUN = JobKind("run", (STUDY, *RESULTS), MANIFEST, _play_run)
-
-
-_FILE = "trajectory.npz"
-_FORMAT = 2
 
 
 def plan_by_policy(study: Study) -> PlannedStudy:
@@ -109,9 +101,7 @@ def plan_by_policy(study: Study) -> PlannedStudy:
 
 def _set_switch(study: Study, switch: int, **changes: object) -> Study:
     defenses = tuple(d.set_switch_round(switch) for d in study.learned.defenses)
-    return study.model_copy(
-        update={**changes, "learning": study.learned.model_copy(update={"defenses": defenses})}
-    )
+    return study.model_copy(update=changes).change_learning(defenses=defenses)
 
 
 def _describe_plan(
@@ -204,51 +194,13 @@ def load_reference(study: Study, cache: Path) -> Trajectory:
     Raises BadInput: the uplink's noise does not fall with a UE's own power alone.
     """
     learning = study.learned
-    unseen = {
-        "defenses": tuple(d.draw_all_noise() for d in learning.defenses),
-        "attacks": (),
-        "membership": None,
-    }
-    alone = study.model_copy(
-        update={
-            "plan": None,
-            "vary": None,
-            "train": None,
-            "learning": learning.model_copy(update=unseen),
-        }
+    alone = study.model_copy(update=UNPLAYED).change_learning(
+        defenses=tuple(d.draw_all_noise() for d in learning.defenses), attacks=(), membership=None
     )
     refuse_broken(alone, "reference run")
-    inputs = sorted(digest_inputs(alone).items())
-    made_of = f"{__version__} {_FORMAT} {compute_code_digest('netsim', 'fl', 'scenarios')} {inputs}"
-    spec = f"{made_of}\n{to_study_yaml(alone)}".encode()
-    path = cache / hashlib.sha256(spec).hexdigest()[:16] / _FILE
-    if not describe_file_kind(path):
-        compiled.tell(
-            f"netsim: playing all rounds of the reference run, this once; it is kept in "
-            f"{path.parent}"
-        )
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with create_scratch_folder("run-", path.parent) as folder:  # of each process that asks
-                with use_one_thread():
-                    job = build_run_job(alone, folder / "run")
-                    played = LearningPlay(
-                        job,
-                        alone,
-                        PlannedStudy(alone, {}),
-                        ignore_event,
-                    ).play()
-                save_tree(folder / _FILE, to_tree(build_trajectory(played)))
-                (folder / _FILE).replace(path)
-        except OSError as error:
-            raise BadInput(
-                f"{path.parent}: reference runs cannot be kept there ({error.strerror}); "
-                "set XDG_CACHE_HOME to a folder that can be written"
-            ) from None
-    try:
-        return from_tree_as(load_tree(path), Trajectory)
-    except ValueError as error:
-        raise BadInput(f"{path.parent}: {error}; delete it, and the run is made again") from None
+    title = "all rounds of the reference run"
+    _, tree = keep_run(cache, alone, lambda play: build_trajectory(play.play()), title)
+    return from_tree_as(tree, Trajectory)
 
 
 def build_trajectory(run: Run) -> Trajectory:

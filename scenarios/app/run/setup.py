@@ -173,7 +173,6 @@ def _find_days(world: World, model_of_cell: IntArray) -> IntArray:
 def _check_world(study: Study, world: World) -> None:
     """Refuse a world in which the rounds cannot be played, and an eavesdropper far away from it."""
     learning = study.learned
-    check_towns(study)
     target = learning.leakage.target
     if target not in ("all", "most-data", *world.ues):
         near = suggest_nearest(target, world.ues)
@@ -219,18 +218,6 @@ def _check_world(study: Study, world: World) -> None:
         check_near(world.area, threat.position_m, "learning.threat.position_m: the eavesdropper")
     if threat.receiver is not None:
         world.link_elsewhere(threat.receiver)  # refuses a transmitter that its file lacks
-
-
-def check_towns(study: Study) -> None:
-    """Refuse an attack that learns on made-up towns where another seed has the same places."""
-    mobility = study.world.ues.mobility
-    for i, attack in enumerate(study.learned.attacks):
-        if attack.n_towns and not mobility.is_drawn:
-            source = "a trace is" if mobility.replays else f"places of {mobility.kind_name()} are"
-            raise BadInput(
-                f"learning.attacks[{i}]: {attack.label} learns on made-up towns, and {source} not "
-                "drawn anew by a seed; take towns: 0 where it has that key, or another attack"
-            )
 
 
 def _check_numbers(learning: Learning, n_ue: int) -> None:

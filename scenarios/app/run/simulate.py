@@ -289,10 +289,13 @@ class LearningPlay(Play):
         return self.memory.state.round
 
     def build_manifest_fields(self) -> Fields:
-        taught = [attack for attack in self.setup.learning.attacks if attack.lessons]
-        towns = [{"attack": attack.label, "lessons": attack.lessons} for attack in taught]
-        fields = {"models": list(self.setup.models), "empty_rounds": self.memory.empty}
-        return fields | ({"towns": towns} if towns else {})
+        attacks = self.setup.learning.attacks
+        towns = {attack.label: attack.lessons for attack in attacks if attack.lessons}
+        return {
+            "models": list(self.setup.models),
+            "empty_rounds": self.memory.empty,
+            "towns": towns,
+        }
 
     def play_steps(self) -> None:
         if self.report:

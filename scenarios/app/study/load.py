@@ -122,7 +122,7 @@ def _lacks_attack(study: Study, names_attacks: bool) -> bool:
     """
     learning = study.learning
     mobility = study.world.ues.mobility
-    if learning is None or not (mobility.is_drawn and mobility.has_homes):
+    if learning is None or mobility.replays or not mobility.has_homes:
         return False
     if not names_attacks:
         return True

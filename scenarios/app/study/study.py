@@ -229,6 +229,10 @@ class Study(Part):
             )
         return self.learning
 
+    def change_learning(self, **changes: object) -> Self:
+        """Return the study with other values of keys of its learning, which are not checked."""
+        return self.model_copy(update={"learning": self.learned.model_copy(update=changes)})
+
     @property
     def unknown_cell(self) -> str:
         """The name of the learnt cell, where no base station has it, and those that there are; else

@@ -308,9 +308,7 @@ class Stages:
     def __init__(self, study: Study, watched: bool = True) -> None:
         leakage = study.learned.leakage.model_copy(update={"random_baseline_draws": 1})
         unread = {"membership": None, "leakage": leakage} | ({} if watched else {"attacks": ()})
-        changed = study.model_copy(
-            update={"vary": None, "learning": study.learned.model_copy(update=unread)}
-        )
+        changed = study.model_copy(update={"vary": None}).change_learning(**unread)
         self.study = teach_attacks(changed, find_cache_folder())
         self.learns = watched or not is_free_of_learning(study)
 
