@@ -11,7 +11,6 @@ from math import nan
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
 
 import numpy as np
-from pydantic import PrivateAttr
 
 from fl.learners import Learner
 from fl.tracking.linking import Identities, NameLinks
@@ -270,7 +269,7 @@ class Attack(Named):
     """key -> values that `netsim sweep --adapt` tries, in every combination, that of the first
     values first; empty: it tries the kind only where the scenario has it"""
 
-    _lessons: tuple[str, ...] | None = PrivateAttr(None)
+    _lessons: Sequence[str] | None = None
 
     @property
     def reads_the_city(self) -> bool:
@@ -333,7 +332,7 @@ class Attack(Named):
         return []
 
     @property
-    def lessons(self) -> tuple[str, ...] | None:
+    def lessons(self) -> Sequence[str] | None:
         """Digests of the lessons that it has learnt; none in a made-up town, None before any."""
         return self._lessons
 

@@ -84,9 +84,13 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
 def build_last_facts(setup: Setup, state: RoundState, world: World) -> RoundContext:
     """Return what attacks know once the last round is over."""
     now_s = world.env.now
-    week_s = world.clock.week_s(now_s)
-    round_s = setup.learning.round_s
-    return RoundContext(state.round, now_s, setup.public, round_s=round_s, week_s=week_s)
+    return RoundContext(
+        state.round,
+        now_s,
+        setup.public,
+        round_s=setup.learning.round_s,
+        week_s=world.clock.week_s(now_s),
+    )
 
 
 def _write_rows(setup: Setup, table: str, rows: Iterable[Row]) -> None:

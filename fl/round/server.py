@@ -73,9 +73,8 @@ class LearningServer:
     """
 
     def __init__(self, world: World, setup: Setup, state: RoundState) -> None:
-        for attack in setup.learning.attacks:
-            if attack.n_towns and attack.lessons is None:
-                raise RuntimeError(f"attack {attack.label} has not learnt on its made-up towns")
+        if any(attack.n_towns and attack.lessons is None for attack in setup.learning.attacks):
+            raise RuntimeError("an attack has not learnt on its made-up towns")
         self.world = world
         self.setup = setup
         self.state = state.copy()

@@ -234,7 +234,7 @@ def test_an_attack_that_takes_no_lesson_is_refused(build_study, cache):
 def test_no_attack_plays_without_what_it_would_have_learnt(build_study, tmp_path):
     study = build_study()
     job = build_run_job(study, tmp_path / "run")
-    with raises(RuntimeError, match="attack recorder has not learnt"):
+    with raises(RuntimeError, match="an attack has not learnt"):
         LearningPlay(job, study, PlannedStudy(study, {}), ignore_event).play()
 
 

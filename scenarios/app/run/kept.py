@@ -1,28 +1,27 @@
 """Runs that others build on: each is played once on a machine, and what is made of it is kept."""
 
-import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from netsim import __version__, compiled
+from netsim import compiled
 from netsim.checkpoint import load_tree, save_tree, to_tree
 from netsim.compiled import compute_code_digest
 from netsim.errors import BadInput
 from netsim.safe import describe_file_kind, keep_lock
-from scenarios.app.results.folder import MANIFEST, RESULTS, STUDY, lock_folder
+from scenarios.app.results.folder import MANIFEST, lock_folder
 from scenarios.app.run.events import Watch, ignore_event
 from scenarios.app.run.how import create_scratch_folder, use_one_thread
 from scenarios.app.run.job import Job, JobKind, digest_inputs
 from scenarios.app.run.simulate import LearningPlay, PlannedStudy
 from scenarios.app.study import Value
-from scenarios.app.study.study import Study, to_study_yaml
+from scenarios.app.study.study import Study
 
-_FORMAT = 3
 _FILE = "kept.npz"
 UNPLAYED = {"plan": None, "vary": None, "train": None}
 """keys of a study that such a run leaves out"""
 # never begun by its kind: what is kept plays it
-_ALONE = JobKind("run", (STUDY, *RESULTS), MANIFEST, lambda *_: None)
+_ALONE = JobKind("run", (), MANIFEST, lambda *_: None)
 
 
 def keep_run(
@@ -41,10 +40,8 @@ def keep_run(
     """
     brought = [type(attack).__module__.partition(".")[0] for attack in study.learned.attacks]
     code = compute_code_digest("netsim", "fl", "scenarios", *brought)
-    inputs = digest_inputs(study)
-    spec = f"{__version__} {_FORMAT} {code} {sorted(inputs.items())}\n{to_study_yaml(study)}"
-    digest = hashlib.sha256(spec.encode()).hexdigest()[:16]
-    folder = cache / digest
+    job = Job(_ALONE, study, study.seed, digest_inputs(study), cache, notes=[code])
+    folder = cache / job.key[:16]
     path = folder / _FILE
     if not describe_file_kind(path):
         try:
@@ -55,14 +52,18 @@ def keep_run(
                 "set XDG_CACHE_HOME to a folder that can be written"
             ) from None
         # within, since the lock that a command keeps is that of its own folder
-        with keep_lock(), lock_folder(folder, "run", lambda: None, lambda: True):
+        with keep_lock(), lock_folder(folder, "run", bool, lambda: True):
             if not describe_file_kind(path):  # else another process has played it meanwhile
                 compiled.tell(f"netsim: playing {title}, this once; it is kept in {folder}")
                 with create_scratch_folder("run-", folder) as place, use_one_thread():
-                    job = Job(_ALONE, study, study.seed, inputs, place / "run")
-                    play = LearningPlay(job, study, PlannedStudy(study, {}), watch)
+                    play = LearningPlay(
+                        replace(job, folder=place / "run"),
+                        study,
+                        PlannedStudy(study, {}),
+                        watch,
+                    )
                     save_tree(path, to_tree(make(play)))
     try:
-        return digest, load_tree(path)
+        return folder.name, load_tree(path)
     except ValueError as error:
         raise BadInput(f"{folder}: {error}; delete it, and the run is made again") from None

@@ -59,8 +59,8 @@ def play_job(job: Job, watch: Watch) -> Run:
         with use_one_thread():
             cache = find_cache_folder()
             planned = plan_study(study, cache)
-            taught = replace(planned, study=teach_attacks(planned.study, cache, watch))
-            return LearningPlay(job, study, taught, watch).play()
+            taught = teach_attacks(planned.study, cache, watch)
+            return LearningPlay(job, study, replace(planned, study=taught), watch).play()
 
 
 def _play_run(job: Job, watch: Watch) -> Fields:
@@ -198,8 +198,12 @@ def load_reference(study: Study, cache: Path) -> Trajectory:
         defenses=tuple(d.draw_all_noise() for d in learning.defenses), attacks=(), membership=None
     )
     refuse_broken(alone, "reference run")
-    title = "all rounds of the reference run"
-    _, tree = keep_run(cache, alone, lambda play: build_trajectory(play.play()), title)
+    _, tree = keep_run(
+        cache,
+        alone,
+        lambda play: build_trajectory(play.play()),
+        "all rounds of the reference run",
+    )
     return from_tree_as(tree, Trajectory)
 
 

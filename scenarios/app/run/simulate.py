@@ -289,12 +289,14 @@ class LearningPlay(Play):
         return self.memory.state.round
 
     def build_manifest_fields(self) -> Fields:
-        attacks = self.setup.learning.attacks
-        towns = {attack.label: attack.lessons for attack in attacks if attack.lessons}
         return {
             "models": list(self.setup.models),
             "empty_rounds": self.memory.empty,
-            "towns": towns,
+            "towns": {
+                attack.label: attack.lessons
+                for attack in self.setup.learning.attacks
+                if attack.lessons
+            },
         }
 
     def play_steps(self) -> None:

@@ -35,14 +35,18 @@ def teach_attacks(study: Study, cache: Path, watch: Watch = ignore_event) -> Stu
 
     Towns whose lessons the cache does not hold are played.
     """
-    taught = [
-        _teach_attack(study, attack, cache, watch) if attack.n_towns else attack
-        for attack in study.learned.attacks
-    ]
-    return study.change_learning(attacks=tuple(taught))
+    return study.change_learning(
+        attacks=tuple(
+            _teach_attack(study, attack, cache, watch) if attack.n_towns else attack
+            for attack in study.learned.attacks
+        )
+    )
 
 
 def _teach_attack(study: Study, attack: Attack, cache: Path, watch: Watch) -> Attack:
+    # alone under the name of its kind, and without what it does not read
+    alone = attack.model_copy(update={"name": None}).mark_lessons([])
+    setting = study.model_copy(update=UNPLAYED).change_learning(**_UNREAD, attacks=(alone,))
     first = FIRST_SEED if study.seed < FIRST_SEED else 1
     kept = []
     # two runs of a sweep, with seeds that follow each other, begin at both ends
@@ -50,21 +54,12 @@ def _teach_attack(study: Study, attack: Attack, cache: Path, watch: Watch) -> At
     for k in range(attack.n_towns)[::direction]:
         part = f"town {k + 1} of {attack.n_towns}"
         title = f"made-up {part} for {attack.label}, which takes as long as a run"
-        town = _make_up_town(study, attack, first + k)
+        town = setting.model_copy(update={"seed": first + k})
         # after the last step of a town the run itself is still to come
         show = lambda event, part=part: watch(event._replace(part=part, last=False))  # noqa: E731
         kept.append(keep_run(cache, town, _take_lesson, title, show))
     digests, lessons = zip(*kept[::direction], strict=True)
     return attack.learn(lessons).mark_lessons(digests)
-
-
-def _make_up_town(study: Study, attack: Attack, seed: int) -> Study:
-    """Return a study of the same setting with this seed and this attack alone, under the name of
-    its kind, and without what it does not read.
-    """
-    alone = attack.model_copy(update={"name": None}).mark_lessons([])
-    town = study.model_copy(update=UNPLAYED | {"seed": seed})
-    return town.change_learning(**_UNREAD, attacks=(alone,))
 
 
 def _take_lesson(play: LearningPlay) -> State:

@@ -307,9 +307,11 @@ class Stages:
 
     def __init__(self, study: Study, watched: bool = True) -> None:
         leakage = study.learned.leakage.model_copy(update={"random_baseline_draws": 1})
-        unread = {"membership": None, "leakage": leakage} | ({} if watched else {"attacks": ()})
-        changed = study.model_copy(update={"vary": None}).change_learning(**unread)
-        self.study = teach_attacks(changed, find_cache_folder())
+        if watched:
+            study = teach_attacks(study, find_cache_folder())
+        else:
+            study = study.change_learning(attacks=())
+        self.study = study.change_learning(membership=None, leakage=leakage)
         self.learns = watched or not is_free_of_learning(study)
 
     def __call__(self, seed: int) -> Stage:
