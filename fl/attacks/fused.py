@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from math import inf
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr
@@ -73,7 +73,7 @@ class Fused(Attack):
     hit_radius_m: float = Field(100.0, gt=0, le=1e6)
     """distance within which a place counts as right in made-up towns, m"""
 
-    _weights: dict[str, FloatArray] | None = PrivateAttr(None)
+    _weights: dict[str, tuple[float, ...]] | None = PrivateAttr(None)
 
     reference = "netsim: a log-linear model over places, of all channels, learnt on made-up towns"
     example = {"kind": "fused", "towns": 0}
@@ -103,6 +103,11 @@ class Fused(Attack):
     def n_towns(self) -> int:
         return self.towns
 
+    @property
+    def is_in_town(self) -> bool:
+        """Whether it plays a made-up town, in which it gathers and says nothing."""
+        return self.towns > 0 and self._weights is None
+
     def start(self) -> Gathered:
         return Gathered({}, np.zeros(0, dtype=int))
 
@@ -122,7 +127,7 @@ class Fused(Attack):
             for name, column in _name_columns()
         }
         state = Gathered(tally, np.union1d(state.ue, view.ue))
-        if self.towns and self._weights is None:  # a made-up town: it only gathers
+        if self.is_in_town:
             return Estimates.from_places(state.ue[:0], state.ue[:0], "answer", _no_places()), state
         ue, first = np.unique(view.ue, return_index=True)
         return self._answer(ue, view.model[first], state, scene), state
@@ -157,9 +162,9 @@ class Fused(Attack):
             )
         return Estimates.join(estimates)
 
-    def _sum_discs(self, columns: FloatArray, weight: FloatArray, scene: Scene) -> Any:
+    def _sum_discs(self, columns: FloatArray, weight: Sequence[float], scene: Scene) -> Any:
         """Probability (n, all places of the grid) within disc_m of each place."""
-        law = log_softmax(np.tensordot(weight, columns, axes=1), axis=1)
+        law = log_softmax(np.tensordot(np.array(weight), columns, axes=1), axis=1)
         probability = np.zeros((len(law), len(scene.grid)), dtype=np.float32)
         probability[:, scene.place] = np.exp(law)
         return compute_disc_masses(probability, scene.grid, self.disc_m)
@@ -182,7 +187,7 @@ class Fused(Attack):
         learnt._weights = {kind: self._fit_weights(lessons, kind) for kind in KINDS}
         return learnt
 
-    def _fit_weights(self, lessons: Sequence[Any], kind: str) -> FloatArray:
+    def _fit_weights(self, lessons: Sequence[Any], kind: str) -> tuple[float, ...]:
         """w (k,) of most likelihood, by L-BFGS from 0; 0 where no UE has such a place."""
         from scipy.optimize import minimize  # here, so that checking a scenario does not pay for it
 
@@ -194,14 +199,16 @@ class Fused(Attack):
             towns.append((lesson["columns"][:, row].astype(float), is_near[row]))
         n = len(list_names())
         found = minimize(_compute_loss, np.zeros(n), (towns,), jac=True, method="L-BFGS-B")
-        return cast(FloatArray, found.x)
+        return tuple(found.x.tolist())
 
     def tabulate_learnt(self) -> list[Row]:
+        if self.is_in_town:
+            return []
         weights = self._weights or read_general_weights()
         return [
             {"kind": kind, "column": name, "weight": weight}
             for kind in KINDS
-            for name, weight in zip(list_names(), weights[kind].tolist(), strict=True)
+            for name, weight in zip(list_names(), weights[kind], strict=True)
         ]
 
 
@@ -234,13 +241,13 @@ def list_names() -> list[str]:
 
 
 @cache
-def read_general_weights() -> dict[str, FloatArray]:
+def read_general_weights() -> dict[str, tuple[float, ...]]:
     """Weights (k,) of each kind that come with it, 0 of a column that it was not learnt with."""
     import tomllib
 
     text = Path(__file__).with_name("fused.toml").read_text(encoding="utf-8")
     table = tomllib.loads(text)
-    return {kind: np.array([table[kind].get(name, 0.0) for name in list_names()]) for kind in KINDS}
+    return {kind: tuple(table[kind].get(name, 0.0) for name in list_names()) for kind in KINDS}
 
 
 def _no_places() -> FloatArray:
