@@ -132,8 +132,10 @@ class Fused(Attack):
         ue, first = np.unique(view.ue, return_index=True)
         return self._answer(ue, view.model[first], state, scene), state
 
-    def conclude(self, state: Gathered, facts: RoundContext, rng: Rng) -> Estimates:
-        """Answers about all UEs that were ever seen."""
+    def conclude(self, state: Gathered, facts: RoundContext, rng: Rng) -> Estimates | None:
+        """Answers about all UEs that were ever seen; None in a made-up town."""
+        if self.is_in_town:
+            return None
         scene = build_scene(facts.public, self.cell_m, self.label)
         return self._answer(state.ue, np.zeros_like(state.ue), state, scene)
 

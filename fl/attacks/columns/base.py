@@ -1,4 +1,4 @@
-"""Columns: small laws of where a UE lives or works, each of one channel of what an attacker sees."""
+"""Columns: small laws of where a UE lives or works, each of one channel of an attacker's view."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def _sum_floors_around(place_m: FloatArray, floor_area: FloatArray | None) -> Fl
 
 
 class Column(ABC):
-    """A law of places, or a few of one kind: what it reads of views adds up over rounds, and makes a
-    number of every UE and place.
+    """A law of places, or a few of one kind: what it reads of views adds up over rounds, and makes
+    a number of every UE and place.
 
     Where the view grants nothing that it reads, it is 0 everywhere.
     """
