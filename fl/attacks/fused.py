@@ -17,7 +17,7 @@ from fl.attacks.columns import COLUMNS
 from fl.attacks.columns.base import Scene, Tally, build_scene
 from fl.attacks.place_maps import find_highest_places
 from fl.attacks.threat import PARTICIPANTS
-from fl.tracking.place_grid import compute_disc_masses
+from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
 from fl.types import Estimates, Public, RoundContext
 from netsim.columns import frozen
 from netsim.record import Row
@@ -25,7 +25,8 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 KINDS = ("home", "work")
-_MOST_TAUGHT = 40  # UEs of a town: their maps of all columns take 20 MB
+_MOST_TAUGHT = 40  # UEs of a town
+_MOST_NUMBERS = 20_000_000  # of a lesson: 80 MB
 
 
 @frozen
@@ -116,7 +117,8 @@ class Fused(Attack):
         return
 
     def check(self, public: Public, n_ue: int) -> None:
-        build_scene(public, self.cell_m, self.label)
+        # all columns of all UEs are computed at once
+        PlaceGrid.from_area(public.area, self.cell_m, n_ue * len(list_names()), self.label)
 
     def run(
         self, view: View, facts: RoundContext, state: Gathered, rng: Rng
@@ -172,11 +174,12 @@ class Fused(Attack):
         return compute_disc_masses(probability, scene.grid, self.disc_m)
 
     def take_lesson(self, state: Gathered, town: MadeUpTown, rng: Rng) -> dict[str, Any]:
-        """Columns (k, n, G) of the UEs (n,) of a made-up town, 40 at most, the places (G, 2), and
-        where the UEs live and work, (n, 2).
+        """Columns (k, n, G) of the UEs (n,) of a made-up town, 40 at most, fewer of many places,
+        the places (G, 2), and where the UEs live and work, (n, 2).
         """
         scene = build_scene(town.facts.public, self.cell_m, self.label)
-        taught = np.flatnonzero(np.isin(town.ue, state.ue))[:_MOST_TAUGHT]
+        most = _MOST_NUMBERS // (len(list_names()) * len(scene.place))
+        taught = np.flatnonzero(np.isin(town.ue, state.ue))[: max(min(most, _MOST_TAUGHT), 1)]
         return {
             "columns": self.compute_columns(state, scene, town.ue[taught]),
             "place_m": scene.place_m,
