@@ -131,8 +131,7 @@ class Fused(Attack):
         state = Gathered(tally, np.union1d(state.ue, view.ue))
         if self.is_in_town:
             return Estimates.from_places(state.ue[:0], state.ue[:0], "answer", _no_places()), state
-        ue, first = np.unique(view.ue, return_index=True)
-        return self._answer(ue, view.model[first], state, scene), state
+        return self._answer(view.ue, view.model, state, scene), state
 
     def conclude(self, state: Gathered, facts: RoundContext, rng: Rng) -> Estimates | None:
         """Answers about all UEs that were ever seen; None in a made-up town."""
@@ -150,19 +149,23 @@ class Fused(Attack):
         return np.concatenate(maps)
 
     def _answer(self, ue: IntArray, model: IntArray, state: Gathered, scene: Scene) -> Estimates:
-        """Homes and workplaces (status) of UEs (n,), weighed by the probability of their discs."""
-        columns = self.compute_columns(state, scene, ue)
+        """Homes and workplaces (status) of targets (n,), weighed by the probability of their discs:
+        those of a UE, whatever the model.
+        """
+        names, of_target = np.unique(ue, return_inverse=True)
+        columns = self.compute_columns(state, scene, names)
         weights = self._weights or read_general_weights()
         estimates = []
         for kind in KINDS:
             mass = self._sum_discs(columns, weights[kind], scene)
             named_m = find_highest_places(mass, scene.grid.place_m, self.apart_m, self.answers)
-            row, rank = np.nonzero(np.isfinite(named_m[:, :, 0]))
+            target, rank = np.nonzero(np.isfinite(named_m[of_target, :, 0]))
+            row = of_target[target]
             place_m = named_m[row, rank]
             weight = mass[row, scene.grid.find_cells(place_m)].astype(float)
             status = [f"{kind} {k + 1}" for k in rank.tolist()]
             estimates.append(
-                Estimates.from_places(ue[row], model[row], "answer", place_m, weight, status)
+                Estimates.from_places(ue[target], model[target], "answer", place_m, weight, status)
             )
         return Estimates.join(estimates)
 
