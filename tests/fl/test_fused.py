@@ -2,6 +2,7 @@
 what a made-up town teaches."""
 
 from copy import deepcopy
+from dataclasses import replace
 from math import exp, hypot, log, nan
 
 import numpy as np
@@ -285,6 +286,22 @@ def test_views_of_other_bases_of_a_round_add_up(facts):
     cells = [k for k, name in enumerate(list_names()) if name.startswith("cells")]
     found = [attack.compute_columns(part, scene, ue)[cells] for part in (state, whole)]
     assert_allclose(*found)
+
+
+def test_a_later_phase_of_a_round_counts_no_upload_again(facts):
+    """It has the cells and the hour of the first, and other models."""
+    attack = build_attack(home={"cells at night": 1.0})
+    view = build_view([0, 1, 2], [0, 1, 2])
+    second = replace(view, phase="second", asked=np.array([0, 1, 2, 3]))
+    first = replace(second, phase="all")
+    _, state = attack.run(first, facts, attack.start(), RNG)
+    estimates, both = attack.run(second, facts, state, RNG)
+    assert set(estimates.ue) == {0, 1, 2}
+    for name in ("SendingCells", "Losses", "OperatorFixes"):
+        assert state.tally[name].keys() == both.tally[name].keys()
+        for key, total in state.tally[name].items():
+            assert_array_equal(both.tally[name][key], total)
+    assert_array_equal(both.tally["ArrivalDelays"]["delay"], state.tally["ArrivalDelays"]["delay"])
 
 
 def test_an_empty_round_and_an_early_end(facts):

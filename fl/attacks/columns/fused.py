@@ -171,7 +171,8 @@ class Fused(Attack):
 
     def _sum_discs(self, columns: FloatArray, weight: Sequence[float], scene: Scene) -> Any:
         """Probability (n, all places of the grid) within disc_m of each place."""
-        law = log_softmax(np.tensordot(np.array(weight), columns, axes=1), axis=1)
+        score = np.tensordot(np.array(weight, dtype=np.float32), columns, axes=1)
+        law = log_softmax(score, axis=1)
         probability = np.zeros((len(law), len(scene.grid)), dtype=np.float32)
         probability[:, scene.place] = np.exp(law)
         return compute_disc_masses(probability, scene.grid, self.disc_m)
