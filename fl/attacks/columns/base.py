@@ -61,7 +61,9 @@ def _sum_floors_around(place_m: FloatArray, floor_area: FloatArray | None) -> Fl
     places = cKDTree(place_m)
     buildings = cKDTree(floor_area[:, :2])
     pairs = places.sparse_distance_matrix(buildings, _AROUND_M, output_type="ndarray")
-    return np.bincount(pairs["i"], weights=floor_area[pairs["j"], 2], minlength=len(place_m))
+    floor_m2 = np.zeros(len(place_m))
+    np.add.at(floor_m2, pairs["i"], floor_area[pairs["j"], 2])
+    return floor_m2
 
 
 class Column(ABC):

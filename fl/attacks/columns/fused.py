@@ -227,7 +227,7 @@ def _compute_loss(
     """The negative of what w (k,) maximises, and its slope (k,), over towns of columns (k, n, G)
     and places near the truth (n, G).
     """
-    loss = 0.5 * weight @ weight
+    loss = float(0.5 * weight @ weight)
     slope = weight.copy()
     for columns, is_near in towns:
         score = np.tensordot(weight, columns, axes=1)
