@@ -33,7 +33,7 @@ RNG = Streams(3).derive_rng("tests", 1)
 AREA = Area(0.0, 0.0, 1000.0, 800.0)
 AT_M = np.array([[150.0, 100, 25], [850, 100, 25], [500, 700, 25]])
 K = len(list_names())
-LEARNER = RsrpNet(hidden=(3,))
+LEARNER = RsrpNet(hidden=(8, 6))
 
 
 @fixture
@@ -47,7 +47,7 @@ def facts(public):
     return RoundContext(1, 0.0, public)
 
 
-def build_view(ue, cell, model=None, phase="all", total=1.0):
+def build_view(ue, cell, model=None, phase="all"):
     """A view of sums, one of each model, of UEs (n,) that send through cells (n,)."""
     ue = np.asarray(ue)
     n = len(ue)
@@ -57,8 +57,8 @@ def build_view(ue, cell, model=None, phase="all", total=1.0):
     timing = Timing(
         np.zeros(n), 1.0 + 0.1 * ue, np.asarray(cell), np.full(n, 1e5), np.zeros(n, int)
     )
-    update = np.full((len(models), 3), total)
     weights = LEARNER.init(Public(AREA, 2), Streams(1).derive_rng("learner"))
+    update = default_rng(7).normal(size=weights.parameters.shape)[: len(models)]
     targets = (ue, model, source)
     return View(
         "aggregate", phase, update, models, *targets, weights, weights, LEARNER, timing=timing
@@ -75,14 +75,14 @@ def build_attack(home=None, work=None, **settings):
     return attack
 
 
-def draw_lessons(n_towns=2, n_ue=6, n_places=30, seed=1):
+def draw_lessons(n_towns=2, n_ue=20, n_places=30, seed=1):
     """Lessons of made-up columns, by which homes are not quite where chance has them."""
     rng = default_rng(seed)
     lessons = []
     for _ in range(n_towns):
         place_m = rng.uniform(0, 600, (n_places, 2))
         home_m = rng.uniform(0, 600, (n_ue, 2))
-        columns = rng.normal(size=(K, n_ue, n_places))
+        columns = 0.4 * rng.normal(size=(K, n_ue, n_places))
         away_m = np.linalg.norm(home_m[:, None] - place_m, axis=2)
         columns[0] -= away_m / 300.0
         columns[3] = 0.0  # a grant that is missing
@@ -152,9 +152,9 @@ def test_weights_are_those_of_another_optimiser():
         pairs = [[fused._compute_loss(weight + s * way, towns)[1] for s in (1, -1)] for way in ways]
         bend = np.array([(a - b) / 2e-5 for a, b in pairs])
         weight = weight - 0.5 * np.linalg.solve(bend, slope)
-    assert np.abs(slope).max() < 1e-6
+    assert np.abs(slope).max() < 1e-4
     learnt = Fused().learn(lessons)
-    assert_allclose(learnt._weights["home"], weight, atol=1e-4)
+    assert_allclose(learnt._weights["home"], weight, atol=1e-3)
     assert learnt._weights["home"][0] > 0.1
     assert learnt._weights["home"][3] == 0.0  # it had nothing to say
     assert learnt._weights["work"] == (0.0,) * K
