@@ -10,6 +10,7 @@ from fl.attacks.base import View
 from fl.round.replica import PublicReplica
 from fl.round.state import Merge, Phase, States
 from fl.round.uploads import Uploads
+from fl.round.views import keep_views
 from fl.tracking.pseudonyms import Names, give_names
 from fl.types import ESTIMATE_KINDS, Estimates, Model
 from netsim.errors import BadInput
@@ -23,27 +24,38 @@ def run_attacks(phase: Phase, merge: Merge, states: States) -> Merge:
     first. Attacks see and say names; what they said is translated afterwards. states: changed in
     place.
     """
+    views = _build_views(phase, merge, states)
+    names = states["names"] = _update_names(phase, merge.uploads, views, states["names"])
+    seen = views
+    if phase.learning.threat.renames:
+        seen = [view.rename(names.name_of_ue[view.ue]) for view in views]
+    if phase.setup.views is not None:
+        keep_views(phase.setup.views, phase, merge, seen, states)
+    return attack_views(phase, replace(merge, view=views[-1]), seen, states)
+
+
+def attack_views(phase: Phase, merge: Merge, views: list[View], states: States) -> Merge:
+    """A merge with what all attacks make of the views of it; states: changed in place."""
     learning = phase.learning
     threat = learning.threat
-    views = _build_views(phase, merge, states)
-    attacked = replace(merge, view=views[-1], estimates={}, beliefs={}, self_tests={})
-    names = states["names"] = _update_names(phase, merge.uploads, views, states["names"])
-    if threat.renames:
-        views = [view.rename(names.name_of_ue[view.ue]) for view in views]
+    names: Names = states["names"]
+    attacked = replace(merge, estimates={}, beliefs={}, self_tests={})
+    # links are the attacker's as far as they are in the view
+    facts = replace(phase.facts, channel=None)
     for attack in learning.attacks:
         word = attack.word
         rng = phase.streams.derive_rng(word)
         translated = []
         for view in views:
-            estimates, states[word] = attack.run(view, phase.facts, states[word], rng)
+            estimates, states[word] = attack.run(view, facts, states[word], rng)
             _check_kinds(attack.label, estimates)
             if threat.renames:
                 estimates = names.translate(estimates)
             translated.append(estimates)
         attacked.estimates[attack.label] = Estimates.join(translated)
         if phase.setup.self_tests and threat.can_train:
-            attacked.self_tests[attack.label] = attack.self_test(views[-1], phase.facts, rng)
-        belief = attack.belief(states[word], phase.facts)
+            attacked.self_tests[attack.label] = attack.self_test(views[-1], facts, rng)
+        belief = attack.belief(states[word], facts)
         if belief is not None:
             attacked.beliefs[attack.label] = names.translate_belief(belief)
     return attacked
@@ -82,7 +94,7 @@ def _build_views(phase: Phase, merge: Merge, states: States) -> list[View]:
     threat = learning.threat
     uploads = merge.uploads
     observed = uploads.to_observed()
-    looks = bool(learning.attacks) or learning.membership is not None
+    looks = bool(learning.attacks or learning.membership or phase.setup.views)
     targeted = threat.is_targeted(uploads.ue, phase.n_ue) & looks
     groups = [(phase.model, targeted)]
     if threat.observes == "updates":

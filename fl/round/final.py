@@ -28,7 +28,7 @@ from fl.references import (
     predict_held_out,
 )
 from fl.round import records
-from fl.round.leaked import collect_revised, tabulate_beliefs
+from fl.round.leaked import collect_revised, conclude_attacks, tabulate_beliefs
 from fl.round.learning import Learning
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import RoundState
@@ -66,20 +66,26 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
 
         audited = tabulate_canaries(setup, state.parts["audit"], spends, world.ues)
         _write_rows(setup, "audit", audited)
+    _write_operator(setup, world)
+    write_final_attacks(setup, state, world, world.env.now)
+    if setup.learning.threat.renames:
+        rows = measure_unicity(state.whereabouts, setup.streams.derive_rng("unicity"))
+        _write_rows(setup, "unicity", rows)
+
+
+def write_final_attacks(setup: Setup, state: RoundState, world: World, now_s: float) -> None:
+    """Write what attacks say at the end, at now_s: places of each UE, lists, hindsight."""
+    week_s = world.clock.week_s(now_s)
+    round_s = setup.learning.round_s
+    facts = RoundContext(state.round, now_s, setup.public, round_s=round_s, week_s=week_s)
+    if not state.concluded:
+        conclude_attacks(setup, world, state, facts)
     named = leakage.list_named_places(
         setup.learning.leakage, state.leakage, world.area, world.places
     )
     _write_rows(setup, "named", named)
-    _write_operator(setup, world)
     _write_lists(setup, state, world, named)
-    now_s = world.env.now
-    week_s = world.clock.week_s(now_s)
-    round_s = setup.learning.round_s
-    facts = RoundContext(state.round, now_s, setup.public, round_s=round_s, week_s=week_s)
     _write_hindsight(setup, state, facts)
-    if setup.learning.threat.renames:
-        rows = measure_unicity(state.whereabouts, setup.streams.derive_rng("unicity"))
-        _write_rows(setup, "unicity", rows)
 
 
 def _write_rows(setup: Setup, table: str, rows: Iterable[Row]) -> None:

@@ -22,6 +22,7 @@ from fl.round.send import Sending, prepare_uploads, receive_uploads, stop_late
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import Collected, Merge, Phase, RoundOutcome, RoundState
 from fl.round.uploads import Uploads
+from fl.round.views import keep_data
 from fl.types import AnySpend, HeldOut, Model, RoundContext
 from netsim.radio.air import AirMemory, EndedUploads, EventUplink
 from netsim.radio.transmissions import SentUploads
@@ -387,6 +388,8 @@ class LearningServer:
         last = state.played == learning.rounds or (
             self.policy.in_rounds and self.find_next_window() is None
         )
+        if self.setup.views is not None:
+            keep_data(self.setup.views, facts.round, collected, last)
         rows, tables = measure_leakage(
             self.setup, self.world, state, facts, collected, merges, last
         )

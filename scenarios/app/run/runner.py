@@ -29,7 +29,7 @@ from scenarios.app.run.how import (
     create_scratch_folder,
     use_one_thread,
 )
-from scenarios.app.run.job import Job, JobKind, digest_inputs
+from scenarios.app.run.job import KEEPS_VIEWS, Job, JobKind, digest_inputs
 from scenarios.app.run.simulate import LearningPlay, PlannedStudy, RadioPlay
 from scenarios.app.study import Fields
 from scenarios.app.study.study import Study, to_study_yaml
@@ -42,12 +42,15 @@ def build_run_job(
     command: str = "",
     replace: bool = False,
     resources: Resources = DEFAULT_RESOURCES,
+    views: bool = False,
 ) -> Job:
-    """Return a run as a job; command : what its manifest says that made it."""
+    """Return a run as a job; command : what its manifest says that made it; views : whether it
+    keeps what its attacker receives.
+    """
     options = {"command": command, "resources": resources}
-    return Job(
-        RUN, study, study.seed, digest_inputs(study), Path(folder), label, replace, (), options
-    )
+    notes = KEEPS_VIEWS if views else ()
+    inputs = digest_inputs(study)
+    return Job(RUN, study, study.seed, inputs, Path(folder), label, replace, notes, options)
 
 
 def play_job(job: Job, watch: Watch) -> Run:
