@@ -378,8 +378,8 @@ def describe_plugin_line(trace: str) -> str:
     return "".join(places[-1:])
 
 
-def add_plugin_file(slot: str, path: Path, name: str) -> type[Part]:
-    """Add the part that a class of a file is to the plug-ins of a slot; raises BadInput as they do.
+def add_plugin_file(slot: str, path: Path, name: str) -> str:
+    """Add a class of a file to the plug-ins of a slot; returns its kind.
 
     Studies that were read before know nothing of it.
     """
@@ -389,7 +389,7 @@ def add_plugin_file(slot: str, path: Path, name: str) -> type[Part]:
     points[group] = (*points.get(group, ()), entry)
     sys.path.insert(0, str(path.resolve().parent))
     load_plugins.cache_clear()
-    return next(part for part, added in load_plugins(slot).values() if added == entry)
+    return [*load_plugins(slot)][-1]
 
 
 @cache
@@ -409,7 +409,7 @@ def load_plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
             raise
         except BaseException as error:  # whatever a module does when it is imported, SystemExit too
             raise _refuse_plugin(
-                entry, slot, f"it cannot be imported ({_format_error(error)}{_find_line(error)})"
+                entry, slot, f"it cannot be imported ({_format_error(error)}){_find_line(error)}"
             ) from None
         if not (isinstance(part, type) and issubclass(part, Part) and _has_kind(part)):
             raise _refuse_plugin(entry, slot, "it is not a part with a `kind`")

@@ -3,6 +3,7 @@ grants.
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -10,9 +11,9 @@ from fl.attacks.base import View
 from fl.round.replica import PublicReplica
 from fl.round.state import Merge, Phase, States
 from fl.round.uploads import Uploads
-from fl.round.views import keep_views
 from fl.tracking.pseudonyms import Names, give_names
 from fl.types import ESTIMATE_KINDS, Estimates, Model
+from netsim.checkpoint import save_tree, to_tree
 from netsim.errors import BadInput
 from netsim.units import BoolArray, IntArray
 
@@ -30,8 +31,26 @@ def run_attacks(phase: Phase, merge: Merge, states: States) -> Merge:
     if phase.learning.threat.renames:
         seen = [view.rename(names.name_of_ue[view.ue]) for view in views]
     if phase.setup.views is not None:
-        keep_views(phase.setup.views, phase, merge, seen, states)
-    return attack_views(phase, replace(merge, view=views[-1]), seen, states)
+        _keep_views(phase.setup.views, phase, merge, seen, states)
+    return replace(attack_views(phase, merge, seen, states), view=views[-1])
+
+
+def _keep_views(
+    folder: Path, phase: Phase, merge: Merge, views: list[View], states: States
+) -> None:
+    """Write what the attacker receives of a merge, by the names that it sees, and beside it what no
+    attack reads: whose these names are, and how updates were sent.
+    """
+    folder.mkdir(exist_ok=True)
+    uploads = merge.uploads
+    rows = uploads.made.with_values(np.zeros((len(uploads.ue), 0)), None)
+    heard = None if uploads.heard is None else rows
+    merge = replace(merge, uploads=replace(uploads, made=rows, sent=rows, got=None, heard=heard))
+    facts = replace(phase.facts, channel=None)
+    truth = merge, states["names"], states[f"server_optimiser.{phase.name}"]
+    name = f"{facts.round:06d}-{phase.name}.npz"
+    save_tree(folder / name, to_tree((facts, views)))
+    save_tree(folder / f"truth-{name}", to_tree(truth))
 
 
 def attack_views(phase: Phase, merge: Merge, views: list[View], states: States) -> Merge:
@@ -39,7 +58,7 @@ def attack_views(phase: Phase, merge: Merge, views: list[View], states: States) 
     learning = phase.learning
     threat = learning.threat
     names: Names = states["names"]
-    attacked = replace(merge, estimates={}, beliefs={}, self_tests={})
+    attacked = replace(merge, view=views[-1], estimates={}, beliefs={}, self_tests={})
     # links are the attacker's as far as they are in the view
     facts = replace(phase.facts, channel=None)
     for attack in learning.attacks:

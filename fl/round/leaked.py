@@ -17,7 +17,6 @@ windows in which the answer succeeds.
 
 from dataclasses import replace
 from math import inf
-from pathlib import Path
 
 import numpy as np
 
@@ -32,11 +31,9 @@ from fl.leakage.linking import (
     translate_to_ues,
 )
 from fl.leakage.tracks import NamedPlaces, Whereabouts, collect_answers_inside
-from fl.round.attack import attack_views
 from fl.round.setup import RoundStreams, Setup
-from fl.round.state import Collected, Merge, RoundOutcome, RoundState, States
+from fl.round.state import Collected, Merge, RoundState, States
 from fl.round.tables import Cells, Tables, build_columns, to_columns, to_xy_columns
-from fl.round.views import read_data, read_views
 from fl.tracking.belief import (
     Belief,
     answer_beliefs,
@@ -115,23 +112,6 @@ def measure_leakage(
         for label, belief in beliefs.items():
             tables += tabulate_beliefs(settings, label, belief, whereabouts, estimates[label])
     return rows, tables
-
-
-def attack_kept_round(setup: Setup, world: World, state: RoundState, folder: Path) -> RoundOutcome:
-    """The round of this state again, by the views that a folder has of it, and what attacks find.
-
-    state : changed in place. Raises BadInput: a file is missing or damaged.
-    """
-    learning = setup.learning
-    number = state.round
-    merges = []
-    for name in learning.learner.phases if learning.server.in_rounds else ("all",):
-        phase, merge, views = read_views(folder, setup, number, name, len(world.ues), state.parts)
-        merges.append(attack_views(phase, merge, views, state.parts))
-    collected, last = read_data(folder, number)
-    facts = phase.facts
-    rows, tables = measure_leakage(setup, world, state, facts, collected, merges, last)
-    return RoundOutcome(facts, phase.model, state, collected, merges, [], rows, tables, [])
 
 
 def conclude_attacks(

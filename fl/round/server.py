@@ -22,8 +22,8 @@ from fl.round.send import Sending, prepare_uploads, receive_uploads, stop_late
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import Collected, Merge, Phase, RoundOutcome, RoundState
 from fl.round.uploads import Uploads
-from fl.round.views import keep_data
 from fl.types import AnySpend, HeldOut, Model, RoundContext
+from netsim.checkpoint import save_tree, to_tree
 from netsim.radio.air import AirMemory, EndedUploads, EventUplink
 from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel
@@ -389,7 +389,8 @@ class LearningServer:
             self.policy.in_rounds and self.find_next_window() is None
         )
         if self.setup.views is not None:
-            keep_data(self.setup.views, facts.round, collected, last)
+            truth = collected.taken.measured, collected.local, last
+            save_tree(self.setup.views / f"truth-{facts.round:06d}.npz", to_tree(truth))
         rows, tables = measure_leakage(
             self.setup, self.world, state, facts, collected, merges, last
         )

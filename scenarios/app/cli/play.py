@@ -108,7 +108,7 @@ def _read_attack(text: str) -> Value:
     """Return an attack as a scenario has it: of its kind, its settings, or a class of a file."""
     file, _, name = text.rpartition(":")
     if file.endswith(".py"):
-        return {"kind": add_plugin_file("attack", Path(file), name).kind_name()}
+        return {"kind": add_plugin_file("attack", Path(file), name)}
     value = parse_value(text, "--attack")
     return {"kind": value} if isinstance(value, str) else value
 

@@ -2,19 +2,17 @@
 movement and training.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from fl.round.final import write_final_attacks
-from fl.round.leaked import attack_kept_round
+from fl.round.kept import attack_kept_round
 from fl.round.records import list_attack_metrics, write_attacks
 from fl.round.tables import to_columns
 from netsim.compiled import find_cache_folder
 from netsim.errors import BadInput
-from netsim.notice import Notice
 from scenarios.app.results.folder import MANIFEST, VIEWS, read_csv_rows, read_json
-from scenarios.app.results.read import Run, load_finished_run
+from scenarios.app.results.read import Manifest, Run, load_finished_run
 from scenarios.app.run.events import Watch
 from scenarios.app.run.how import use_one_thread
 from scenarios.app.run.job import Job
@@ -38,56 +36,50 @@ _MADE = (
     "beliefs",
 )
 """tables that attacks make, and the first of a run; all others are those of the run"""
-_LATE_NOTICES = ("model-exploded", "delta-too-large")
-"""keys of notices that only a training shows"""
 
 
 class AttackPlay(LearningPlay):
-    """The rounds of a finished run, of which only the attacks are played."""
+    """The rounds of a finished run, of which only the attacks are played.
 
-    def __init__(self, job: Job, source: Run, watch: Watch) -> None:
-        super().__init__(job, job.study, plan_study(job.study, find_cache_folder()), watch)
-        self.source = source
-        self.ended = read_json(source.folder / MANIFEST).get(VIEWS)
-        if self.ended is None:
-            raise BadInput(
-                f"{source.folder}: this run kept no views; play it again with --views --replace"
-            )
+    Options of its job: `source`, that run, and `ended`, its last window and when it ended.
+    """
 
     def play_steps(self) -> None:
+        source: Run = self.job.options["source"]
         recorder = self.recorder
-        folder = self.source.folder
         state = self.memory.state
-        for table in sorted(set(self.source.manifest.tables or ()).difference(_MADE)):
-            recorder.write(table, to_columns(table, read_csv_rows(folder / f"{table}.csv")))
+        for table in sorted(set(source.manifest.tables or ()).difference(_MADE)):
+            rows = read_csv_rows(source.folder / f"{table}.csv")
+            recorder.write(table, to_columns(table, rows))
         numbers = recorder.read_columns("rounds")["round"].astype(int).tolist()
         for number in numbers:
             state.round = number
-            outcome = attack_kept_round(self.setup, self.world, state, folder / VIEWS)
+            outcome = attack_kept_round(self.setup, self.world, state, source.folder / VIEWS)
             write_attacks(recorder, outcome)
             time_s = outcome.merges[-1].merged_s
-            figures = list_attack_metrics(self.setup.learning, state)
-            rows = [{"round": number, "time_s": time_s, **row} for row in figures]
-            recorder.write("metrics", to_columns("metrics", rows))
+            head = {"round": number, "time_s": time_s}
+            figures = [head | row for row in list_attack_metrics(self.setup.learning, state)]
+            recorder.write("metrics", to_columns("metrics", figures))
             self.watch(self.make_event(numbers[-1], time_s, number == numbers[-1], {}))
 
     def finish(self) -> Fields:
         state = self.memory.state
-        state.round = self.ended["round"]
-        write_final_attacks(self.setup, state, self.world, self.ended["time_s"])
+        state.round, now_s = self.job.options["ended"].values()
+        write_final_attacks(self.setup, state, self.world, now_s)
         write_points(self.job.folder, state)
-        names = ("empty_rounds", "stopped_by_budget")
-        return {name: getattr(self.source.manifest, name) for name in names}
-
-    def find_notices(self) -> Iterator[Notice]:
-        yield from super().find_notices()
-        yield from (n for n in self.source.manifest.notices if n.key in _LATE_NOTICES)
+        manifest: Manifest = self.job.options["source"].manifest
+        return manifest.model_dump(include={"empty_rounds", "stopped_by_budget"})
 
 
 def attack_run(folder: Path, job: Job, watch: Watch) -> Run:
     """Return the run of a job, whose study is that of the finished run in a folder with other
     attacks. Raises BadInput: that run kept no views.
     """
-    job = replace(job, notes=("attacks on kept views",))
+    source = load_finished_run(folder)
+    ended = read_json(folder / MANIFEST).get(VIEWS)
+    if ended is None:
+        raise BadInput(f"{folder}: this run kept no views; play it again with --views --replace")
+    job = replace(job, notes=("attacks on kept views",)).with_options(source=source, ended=ended)
     with use_one_thread():
-        return AttackPlay(job, load_finished_run(folder), watch).play()
+        planned = plan_study(job.study, find_cache_folder())
+        return AttackPlay(job, job.study, planned, watch).play()

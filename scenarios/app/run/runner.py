@@ -48,7 +48,8 @@ def build_run_job(
     keeps what its attacker receives.
     """
     options = {"command": command, "resources": resources}
-    notes = KEEPS_VIEWS if views else ()
+    # BadInput where nothing is learnt
+    notes = KEEPS_VIEWS if views and study.learned else ()
     inputs = digest_inputs(study)
     return Job(RUN, study, study.seed, inputs, Path(folder), label, replace, notes, options)
 
