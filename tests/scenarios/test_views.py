@@ -24,8 +24,19 @@ from scenarios.app.run.runner import build_run_job
 from scenarios.app.study.load import load, parse_value
 
 UPLINK = {
-    "world.radio.uplink": {"kind": "oma", "bandwidth_hz": 1e6},
+    "world.radio.uplink": {"kind": "oma", "bandwidth_hz": 1e6, "decoding": "error-free"},
     "world.radio.dynamic_uplink": {},
+}
+LIVING = {
+    "world.duration_s": 3 * 86_400,
+    "world.tick_s": 1200,
+    "world.ues.measurement_period_s": None,
+    "learning.round_s": 86_400,
+    "world.ues.mobility": {
+        "kind": "commuter",
+        "home_m": [[50, 50], [100, 200], [200, 50], [350, 250]],
+        "work_m": [[200, 200], [300, 100], [50, 250], [100, 100]],
+    },
 }
 TRACKER = "{kind: tracker, shadow_ues: 6, cell_m: 100.0, own_places: true}"
 SETTINGS = {
@@ -34,7 +45,8 @@ SETTINGS = {
         {},
     ),
     "sums": (
-        "[{kind: participation-regression, layer: 2}, {kind: home-cells}, {kind: arrival-times}]",
+        "[{kind: participation-regression, layer: 2}, {kind: arrival-times}, "
+        "{kind: home-cells, population: {kind: uniform}}]",
         {"learning.threat": {"observes": "aggregate"}, **UPLINK},
     ),
     "sums of groups and curation, shadow UEs": (
@@ -60,13 +72,17 @@ SETTINGS = {
     ),
     "an eavesdropper": (
         "[{kind: span, rank: 2}, {kind: closed-form}]",
-        {"learning.threat": {"viewpoint": "eavesdropper", "position_m": [200, 100]}},
+        {
+            "learning.threat": {"viewpoint": "eavesdropper", "position_m": [200, 100]},
+            "world.radio.uplink": {"kind": "oma", "bandwidth_hz": 1e8, "decoding": "error-free"},
+        },
     ),
     "two phases": (
         "[{kind: weighted-centroid}]",
         {
-            "world.city": {"kind": "plain", "side_m": 300},
-            "learning.learner": {"kind": "radio-map", "pixel_m": 30},
+            "learning.learner": {"kind": "radio-map", "cell_m": 20},
+            "learning.data": {"kind": "links", "hold_out_ues": 1},
+            "world.ues.measure": "all",
         },
     ),
     "published models": (
@@ -193,7 +209,7 @@ def test_views_of_a_town_are_at_chance_in_another(town, tmp_path):
 @fixture(scope="module")
 def kept(tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("kept") / "run"
-    run(tiny(), folder, views=True)
+    run(tiny(LIVING), folder, views=True)
     return folder
 
 
@@ -224,7 +240,7 @@ BAD_ATTACKS = {
     "unknown key": ("{kind: span, ranks: 3}", "ranks"),
     "no mapping": ("[1, 2]", "attacks[0]"),
     "out of bounds": ("{kind: span, rank: 0}", "rank"),
-    "what the threat does not grant": ("re-identify", "names"),
+    "what the threat does not grant": ("network-positioning", "operator"),
     "no such file": ("nowhere.py:Mine", "plug-in nowhere:Mine of nowhere.py"),
 }
 
@@ -276,7 +292,8 @@ def test_no_view_is_written_through_a_link(tiny, tmp_path):
 
 
 def test_a_radio_study_has_no_views(tiny, out):
-    line = catch_line(run, tiny({"learning": None}), out, views=True)
+    study = tiny({"learning": None, "world.radio.measurement_noise_db": 0.0})
+    line = catch_line(run, study, out, views=True)
     assert "`learning:` section" in line
 
 
@@ -320,6 +337,7 @@ def test_a_file_is_a_plugin_and_concludes_after_the_last_round(kept, tmp_path):
     ran = netsim(tmp_path, "attack", kept, "--attack", "mine.py:Mine", "--out", out, "--json")
     assert (ran.returncode, ran.stderr) == (0, "")
     named = read_record_table(out, "named")
+    assert len(named["ue"]) == 4
     np.testing.assert_array_equal(named["x_m"], 11.0 + named["ue"])
     np.testing.assert_array_equal(named["y_m"], 12.0 + named["ue"])
     rows = read_record_table(out, "leakage")
@@ -341,7 +359,7 @@ def test_a_run_concludes_as_views_do(tmp_path, tiny):
 
         path = write_tiny(
             tmp_path / f"{name}.yaml",
-            json.loads(changes) | {"learning.attacks": [{"kind": "mine"}]},
+            LIVING | json.loads(changes) | {"learning.attacks": [{"kind": "mine"}]},
         )
         whole, out = tmp_path / name, tmp_path / f"{name}-again"
         ran = netsim(tmp_path, "run", path, "--views", "--out", whole, "--quiet")
@@ -350,11 +368,12 @@ def test_a_run_concludes_as_views_do(tmp_path, tiny):
         assert (ran.returncode, ran.stderr) == (0, "")
         assert read_tables(out) == read_tables(whole)
         named = read_record_table(whole, "named")
+        assert len(named["ue"]) == 4
         np.testing.assert_array_equal(named["x_m"], 11.0 + named["ue"])
 
 
 MISTAKES = {
-    "raises": (PLUGIN, "Raises", 1, "has no attribute 'nothing'); plug-in {}/mine.py:25; details"),
+    "raises": (PLUGIN, "Raises", 1, "has no attribute 'nothing'); plug-in {}/mine.py:23; details"),
     "a name": ("nothing\n", "Mine", 2, "(NameError: name 'nothing' is not defined), {}/mine.py:1;"),
     "syntax": ("class\n", "Mine", 2, "(mine.py, line 1)"),
     "no class": (PLUGIN, "Other", 2, "plug-in mine:Other of mine.py (netsim.attack)"),
