@@ -73,8 +73,8 @@ SETTINGS = {
     "an eavesdropper": (
         "[{kind: span, rank: 2}, {kind: closed-form}]",
         {
-            "learning.threat": {"viewpoint": "eavesdropper", "position_m": [200, 100]},
-            "world.radio.uplink": {"kind": "oma", "bandwidth_hz": 1e8, "decoding": "error-free"},
+            "learning.threat": {"viewpoint": "eavesdropper", "position_m": [50, 50]},
+            "world.radio.uplink": {"kind": "noma", "norm_bound": 1.0, "deadline_s": 60},
         },
     ),
     "two phases": (
