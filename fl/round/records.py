@@ -49,7 +49,6 @@ def write_round(recorder: Recorder, world: World, learning: Learning, outcome: R
     measured = collected.taken.measured
     for merge in merges:
         write_uploads(recorder, learning, number, before, measured, merge.uploads, merge.phase)
-        _write_channels(recorder, number, merge)
     write_links(recorder, world, number, last.uploads)
     attacked = write_attacks(recorder, outcome)
     membership = [{**attacked, **row} for row in outcome.membership]
@@ -226,36 +225,39 @@ def write_links(recorder: Recorder, world: World, number: int, uploads: Uploads)
 
 
 def write_attacks(recorder: Recorder, outcome: RoundOutcome) -> Row:
-    """Append what attacks of a round said, and how far off they were; returns round and time."""
+    """Append what attacks of a round heard and said, and how far off they were; returns its number
+    and when they were made.
+    """
+    merges = outcome.merges
     number = outcome.facts.round
-    for merged in outcome.merges:
-        for label, estimates in merged.estimates.items():
-            self_test_m = merged.self_tests.get(label)
-            _append_rows(
-                recorder,
-                "estimates",
-                len(estimates.ue),
-                estimates,
-                merged,
-                round=number,
-                attack=label,
-                quantity=estimates.what,
-                time_s=merged.find_known_s(estimates.ue, estimates.model),
-                **to_xy_columns(estimates.position_m),
-                self_test_m=np.nan if self_test_m is None else self_test_m,
-            )
-    attacked_s = max(merged.attacked_s for merged in outcome.merges)
-    attacked = {"round": number, "time_s": attacked_s}
+    attacked = {"round": number, "time_s": max(merged.attacked_s for merged in merges)}
+    for merged in merges:
+        _write_estimates(recorder, number, merged)
     rows = [{**attacked, **row} for row in outcome.leakage]
-    recorder.write("leakage", to_columns("leakage", _add_times(outcome.merges[-1], rows)))
+    recorder.write("leakage", to_columns("leakage", _add_times(merges[-1], rows)))
     for table, columns in outcome.tables:
         recorder.write(table, columns)
     return attacked
 
 
-def _write_channels(recorder: Recorder, number: int, merged: Merge) -> None:
+def _write_estimates(recorder: Recorder, number: int, merged: Merge) -> None:
     uploads = merged.uploads
     channel = uploads.overheard
+    for label, estimates in merged.estimates.items():
+        self_test_m = merged.self_tests.get(label)
+        _append_rows(
+            recorder,
+            "estimates",
+            len(estimates.ue),
+            estimates,
+            merged,
+            round=number,
+            attack=label,
+            quantity=estimates.what,
+            time_s=merged.find_known_s(estimates.ue, estimates.model),
+            **to_xy_columns(estimates.position_m),
+            self_test_m=np.nan if self_test_m is None else self_test_m,
+        )
     if channel is not None:
         _append_rows(
             recorder,

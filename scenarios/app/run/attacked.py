@@ -9,21 +9,22 @@ from fl.round.final import write_final_attacks
 from fl.round.kept import attack_kept_round
 from fl.round.records import list_attack_metrics, write_attacks
 from fl.round.tables import to_columns
-from netsim.compiled import find_cache_folder
 from netsim.errors import BadInput
-from scenarios.app.results.folder import MANIFEST, VIEWS, read_csv_rows, read_json
+from scenarios.app.results.folder import VIEWS, read_csv_rows
 from scenarios.app.results.read import Manifest, Run, load_finished_run
 from scenarios.app.run.events import Watch
 from scenarios.app.run.how import use_one_thread
 from scenarios.app.run.job import Job
 from scenarios.app.run.play import write_points
-from scenarios.app.run.runner import plan_study
+from scenarios.app.run.runner import prepare_study
 from scenarios.app.run.simulate import LearningPlay
 from scenarios.app.study import Fields
 
 _MADE = (
     "ues",
     "metrics",
+    "eavesdropper",
+    "sums",
     "estimates",
     "leakage",
     "named",
@@ -41,7 +42,7 @@ _MADE = (
 class AttackPlay(LearningPlay):
     """The rounds of a finished run, of which only the attacks are played.
 
-    Options of its job: `source`, that run, and `ended`, its last window and when it ended.
+    `source` among the options of its job is that run.
     """
 
     def play_steps(self) -> None:
@@ -63,11 +64,12 @@ class AttackPlay(LearningPlay):
             self.watch(self.make_event(numbers[-1], time_s, number == numbers[-1], {}))
 
     def finish(self) -> Fields:
-        state = self.memory.state
-        state.round, now_s = self.job.options["ended"].values()
-        write_final_attacks(self.setup, state, self.world, now_s)
-        write_points(self.job.folder, state)
         manifest: Manifest = self.job.options["source"].manifest
+        state = self.memory.state
+        if manifest.views is not None:
+            state.round = manifest.views.round
+            write_final_attacks(self.setup, state, self.world, manifest.views.time_s)
+        write_points(self.job.folder, state)
         return manifest.model_dump(include={"empty_rounds", "stopped_by_budget"})
 
 
@@ -76,10 +78,8 @@ def attack_run(folder: Path, job: Job, watch: Watch) -> Run:
     attacks. Raises BadInput: that run kept no views.
     """
     source = load_finished_run(folder)
-    ended = read_json(folder / MANIFEST).get(VIEWS)
-    if ended is None:
+    if source.manifest.views is None:
         raise BadInput(f"{folder}: this run kept no views; play it again with --views --replace")
-    job = replace(job, notes=("attacks on kept views",)).with_options(source=source, ended=ended)
+    job = replace(job, notes=("attacks on kept views",)).with_options(source=source)
     with use_one_thread():
-        planned = plan_study(job.study, find_cache_folder())
-        return AttackPlay(job, job.study, planned, watch).play()
+        return AttackPlay(job, job.study, prepare_study(job.study), watch).play()

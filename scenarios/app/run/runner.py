@@ -62,7 +62,12 @@ def play_job(job: Job, watch: Watch) -> Run:
             with threadpool_limits(limits=1):
                 return RadioPlay(job, study, watch).play()
         with use_one_thread():
-            return LearningPlay(job, study, plan_study(study, find_cache_folder()), watch).play()
+            return LearningPlay(job, study, prepare_study(study), watch).play()
+
+
+def prepare_study(study: Study) -> PlannedStudy:
+    """Return a study with all that is found out before it is played."""
+    return plan_study(study, find_cache_folder())
 
 
 def _play_run(job: Job, watch: Watch) -> Fields:
