@@ -261,6 +261,9 @@ def test_folders_that_cannot_be_are_refused(kept, tiny, tiny_run, capsys, tmp_pa
     )
     assert "no such file" in complain(capsys, "attack", tmp_path / "nothing", *words).lower()
     assert not out.exists()
+    itself = ["attack", kept, "--attack", "span", "--out", kept, "--replace"]
+    assert "is the run itself" in complain(capsys, *itself)
+    assert len(list((kept / "views").iterdir())) == 9
     line = complain(capsys, "run", tiny_run / "study.yaml", "--views", "--out", tiny_run)
     assert "add --replace" in line
     for name in ("000001-all.npz", "truth-000002-all.npz", "truth-000001.npz"):

@@ -80,6 +80,8 @@ def attack_run(folder: Path, job: Job, watch: Watch) -> Run:
     source = load_finished_run(folder)
     if source.manifest.views is None:
         raise BadInput(f"{folder}: this run kept no views; play it again with --views --replace")
+    if job.folder.resolve() == folder.resolve():
+        raise BadInput(f"--out {job.folder}: is the run itself; give another folder")
     job = replace(job, notes=("attacks on kept views",)).with_options(source=source)
     with use_one_thread():
         return AttackPlay(job, job.study, prepare_study(job.study), watch).play()
