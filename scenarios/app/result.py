@@ -58,6 +58,7 @@ def run(
     command: str = "",
     replace: bool = False,
     resources: Resources = DEFAULT_RESOURCES,
+    views: bool = False,
 ) -> Result:
     """Run a study into the folder `out`; returns what it found.
 
@@ -65,12 +66,13 @@ def run(
     ends in the same bytes; a finished one is read back. With `replace` it is played again; the run
     of another study, which is refused otherwise, is replaced, and a checkpoint that cannot be used
     is forgotten. Everything runs on one thread, so results do not depend on the number of cores;
-    sweeps use several processes instead. resources : settings that change no result.
+    sweeps use several processes instead. resources : settings that change no result. views :
+    whether the folder keeps what the attacker receives.
     """
     from scenarios.app.run.job import Finished  # here, since what plays loads for long
     from scenarios.app.run.runner import build_run_job, play_job
 
-    job = build_run_job(study, out, command=command, replace=replace, resources=resources)
+    job = build_run_job(study, out, "", command, replace, resources, views)
     job.admit()
     job.first_version  # noqa: B018 - a summary that is written from here on is of another process
     try:
