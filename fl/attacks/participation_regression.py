@@ -16,8 +16,8 @@ from netsim.columns import frozen, replace_values
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
 
-_QUARTERS = 4  # of the day: finer ones cost a server without rounds too many of its few sums
-_QUARTER_S = 6 * 3600.0
+QUARTERS = 4  # of the day: finer ones cost a server without rounds too many of its few sums
+QUARTER_S = 6 * 3600.0
 _LARGEST = 1e15  # of anything that adds up here
 
 
@@ -55,8 +55,8 @@ class SumsSoFar:
         """
         is_usable = view.is_usable
         day_s = facts.week_s if np.isfinite(facts.week_s) else facts.time_s
-        number = view.source_model[is_usable] * _QUARTERS + (int(day_s // _QUARTER_S) % _QUARTERS)
-        of_class = np.eye(facts.public.n_model * _QUARTERS)[number]
+        number = view.source_model[is_usable] * QUARTERS + (int(day_s // QUARTER_S) % QUARTERS)
+        of_class = np.eye(facts.public.n_model * QUARTERS)[number]
         return self.plus(of_class, z[is_usable], score[is_usable].astype(float))
 
     def plus(self, of_class: FloatArray, z: FloatArray, score: FloatArray) -> "SumsSoFar":
@@ -168,7 +168,7 @@ class ParticipationRegression(NamesPlaces):
         self, view: View, facts: RoundContext, state: SumsSoFar, rng: Rng
     ) -> tuple[Estimates, SumsSoFar]:
         z = mark_members(view, len(state.both))
-        n_maps = z.shape[1] + _QUARTERS
+        n_maps = z.shape[1] + QUARTERS
         grid = PlaceGrid.from_area(facts.public.area, self.cell_m, n_maps, self.label)
         if view.vantage == "model":
             view, state = remove_momentum(view, facts, state)
