@@ -16,8 +16,8 @@ from netsim.columns import frozen, replace_values
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
 
-QUARTERS = 4  # of the day: finer ones cost a server without rounds too many of its few sums
-QUARTER_S = 6 * 3600.0
+_QUARTERS = 4  # of the day: finer ones cost a server without rounds too many of its few sums
+_QUARTER_S = 6 * 3600.0
 _LARGEST = 1e15  # of anything that adds up here
 
 
@@ -41,12 +41,6 @@ class SumsSoFar:
     total: FloatArray
     change: FloatArray
 
-    @classmethod
-    def empty(cls) -> "SumsSoFar":
-        """Before the first sum."""
-        none = np.zeros((0, 0))
-        return cls(none, none, np.zeros(0), none, none, none)
-
     def plus_view(
         self, view: View, facts: RoundContext, z: FloatArray, score: AnyFloats
     ) -> "SumsSoFar":
@@ -55,9 +49,9 @@ class SumsSoFar:
         """
         is_usable = view.is_usable
         day_s = facts.week_s if np.isfinite(facts.week_s) else facts.time_s
-        number = view.source_model[is_usable] * QUARTERS + (int(day_s // QUARTER_S) % QUARTERS)
-        of_class = np.eye(facts.public.n_model * QUARTERS)[number]
-        return self.plus(of_class, z[is_usable], score[is_usable].astype(float))
+        number = view.source_model[is_usable] * _QUARTERS + (int(day_s // _QUARTER_S) % _QUARTERS)
+        of_class = np.eye(facts.public.n_model * _QUARTERS)[number]
+        return self.plus(of_class, z[is_usable], score[is_usable])
 
     def plus(self, of_class: FloatArray, z: FloatArray, score: FloatArray) -> "SumsSoFar":
         """With k sums: their classes (k, c) and members (k, n), 0 or 1, and maps (k, G)."""
@@ -151,7 +145,8 @@ class ParticipationRegression(NamesPlaces):
         return Span(layer=self.layer, rank=self.rank, cell_m=self.cell_m, add="scores")
 
     def start(self) -> SumsSoFar:
-        return SumsSoFar.empty()
+        none = np.zeros((0, 0))
+        return SumsSoFar(none, none, np.zeros(0), none, none, none)
 
     def list_places(self, state: SumsSoFar, public: Public, count: int) -> FloatArray:
         return self.find_best_of_all(
@@ -168,8 +163,9 @@ class ParticipationRegression(NamesPlaces):
         self, view: View, facts: RoundContext, state: SumsSoFar, rng: Rng
     ) -> tuple[Estimates, SumsSoFar]:
         z = mark_members(view, len(state.both))
-        n_maps = z.shape[1] + QUARTERS
-        grid = PlaceGrid.from_area(facts.public.area, self.cell_m, n_maps, self.label)
+        grid = PlaceGrid.from_area(
+            facts.public.area, self.cell_m, z.shape[1] + _QUARTERS, self.label
+        )
         if view.vantage == "model":
             view, state = remove_momentum(view, facts, state)
         # what other members add cancels, and fewer directions miss one's own
