@@ -10,17 +10,16 @@ import pytest
 from local_data import make_local
 from numpy.linalg import norm
 from numpy.random import default_rng
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from pytest import mark
 
 from fl.attacks.columns.base import build_scene
 from fl.attacks.columns.spans import SpanMaps
-from fl.attacks.fused import Fused
 from fl.attacks.span import Span
 from fl.attacks.threat import Threat
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import Public, Received, RoundContext
-from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
+from netsim.checkpoint import load_tree, save_tree, to_tree
 from netsim.geometry import Area
 from netsim.rng import Streams
 
@@ -38,9 +37,11 @@ NAMES = [f"layer {layer} rank {rank}" for layer in (1, 2) for rank in (20, 64)]
 
 
 def make_learner(encoding="fourier"):
-    waves = {"kind": "fourier", "frequencies": 80} if encoding == "fourier" else {"kind": "none"}
-    learner = {"kind": "rsrp-net", "hidden": [96, 72], "activation": "relu", "encoding": waves}
-    learner |= {"labels": "standardised", "learning_rate": 0.05, "batch_size": 20}
+    waves = (
+        {"kind": "fourier", "frequencies": 80} if encoding == "fourier" else {"kind": "position"}
+    )
+    learner = {"kind": "rsrp-net", "hidden": [160, 128], "activation": "relu", "encoding": waves}
+    learner |= {"labels": "standardised", "learning_rate": 0.01, "batch_size": 20}
     return RsrpNet.model_validate_json(json.dumps(learner), strict=True)
 
 
@@ -94,7 +95,7 @@ def test_maps_peak_where_single_ues_live():
     found = compute(play_rounds(observes="updates"))
     for name in ("layer 1 rank 20 always", "layer 2 rank 20 always", "layer 1 rank 20 by company"):
         named_m = SCENE.place_m[found[name].argmax(axis=1)]
-        assert (norm(named_m - HOMES, axis=1) < 75).all(), name
+        assert (norm(named_m - HOMES, axis=1) < 150).all(), name
 
 
 @mark.parametrize("k", range(4))
@@ -158,7 +159,7 @@ def test_short_windows_are_kept_by_hours_of_workdays():
         for which, held in (("at night", rounds[:1]), ("at work", rounds[1:3])):
             expected = compute(held)[f"{name} always"]
             assert_allclose(found[f"{name} {which}"], expected, atol=1e-9)
-        assert_array_equal(found[f"{name} always"], compute(rounds)[f"{name} always"])
+        assert_allclose(found[f"{name} always"], compute(rounds)[f"{name} always"], atol=1e-5)
     unknown = compute([(view, replace(facts, week_s=np.nan)) for view, facts in short])
     for which in ("at night", "at work"):
         assert not compute(rounds)[f"{NAMES[0]} {which}"].any()
@@ -193,7 +194,7 @@ def test_lost_rows_missing_weights_and_other_learners_give_zeros():
 @pytest.mark.filterwarnings("error")
 def test_a_layer_without_more_directions_says_nothing():
     """Positions and a bias alone: all of three directions lie inside of every update."""
-    found = compute(play_rounds(observes="updates", encoding="none"))
+    found = compute(play_rounds(observes="updates", encoding="position"))
     for name in NAMES[:2]:
         assert not found[f"{name} always"].any()
     assert found["layer 2 rank 20 always"].any()
@@ -223,14 +224,8 @@ def test_published_models_are_read_once_momentum_is_undone():
 
 def test_remembers_through_a_checkpoint(tmp_path):
     rounds = play_rounds(observes="aggregate")
-    attack = Fused(towns=0, cell_m=50)
-    state = attack.start()
-    for view, facts in rounds[:4]:
-        _, state = attack.run(replace(view, timing=None), facts, state, RNG)
-    save_tree(tmp_path / "state.npz", to_tree(state))
-    again = from_tree(load_tree(tmp_path / "state.npz"), attack.start())
+    save_tree(tmp_path / "tally.npz", to_tree(observe(rounds[:4])))
+    tally = load_tree(tmp_path / "tally.npz")
     for view, facts in rounds[4:]:
-        view = replace(view, timing=None)
-        _, state = attack.run(view, facts, state, RNG)
-        _, again = attack.run(view, facts, again, RNG)
-    np.testing.assert_equal(to_tree(again), to_tree(state))
+        tally = COLUMN.observe(view, facts, SCENE, tally, RNG)
+    np.testing.assert_equal(to_tree(tally), to_tree(observe(rounds)))
