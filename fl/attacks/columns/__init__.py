@@ -1,6 +1,7 @@
 """Channels of what an attacker sees, as columns of numbers about places."""
 
 from fl.attacks.columns.base import Column
+from fl.attacks.columns.spans import SpanMaps
 from fl.attacks.columns.uploads import (
     ArrivalDelays,
     FloorArea,
@@ -15,4 +16,5 @@ COLUMNS: tuple[Column, ...] = (
     ArrivalDelays(),
     Losses(),
     OperatorFixes(),
+    SpanMaps(),
 )
