@@ -185,6 +185,21 @@ class PlaceGradients:
             self._net.multiply_gradients(direction, self._activations, self._deltas)[0] / self._size
         )
 
+    def measure_layers(self, update: FloatArray) -> AnyFloats:
+        """|a^T D_l|^2 / |a|^2 of each layer l, with a = [a_{l-1}(x); 1] and D_l = [U_l; v_l], and
+        last v(x) . u, of an update u (d,): (L + 1, G).
+        """
+        direction = torch.from_numpy(update).float()[None]
+        measures = []
+        product = torch.zeros_like(self._size)
+        for (weight, bias), a, d in zip(
+            self._net.unpack(direction), self._activations, self._deltas, strict=True
+        ):
+            part = (a @ weight + bias)[0]  # (G, out)
+            measures.append((part * part).sum(dim=-1) / ((a * a).sum(dim=-1)[0] + 1.0))
+            product += (part * d[0]).sum(dim=-1)
+        return self._replace_non_finite(torch.stack([*measures, product / self._size]))
+
     def compute_cosines(self, place: IntArray) -> AnyFloats:
         """v(p) . v(x) (m, G) of places p (m,)."""
         products = []

@@ -1,6 +1,7 @@
 """Channels of what an attacker sees, as columns of numbers about places."""
 
 from fl.attacks.columns.base import Column
+from fl.attacks.columns.filters import RowFilters, SpanPeaks, UnitVotes
 from fl.attacks.columns.uploads import (
     ArrivalDelays,
     FloorArea,
@@ -15,4 +16,7 @@ COLUMNS: tuple[Column, ...] = (
     ArrivalDelays(),
     Losses(),
     OperatorFixes(),
+    RowFilters(),
+    UnitVotes(),
+    SpanPeaks(),
 )
