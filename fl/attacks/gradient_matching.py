@@ -185,20 +185,19 @@ class PlaceGradients:
             self._net.multiply_gradients(direction, self._activations, self._deltas)[0] / self._size
         )
 
-    def measure_layers(self, update: FloatArray) -> AnyFloats:
-        """|a^T D_l|^2 / |a|^2 of each layer l, with a = [a_{l-1}(x); 1] and D_l = [U_l; v_l], and
-        last v(x) . u, of an update u (d,): (L + 1, G).
+    def measure_update(self, update: FloatArray) -> AnyFloats:
+        """|a^T D|^2 / |a|^2, with a(x) = [z(x); 1] and D = [U_1; v_1] of the first layer, and
+        v(x) . u, of an update u (d,): (2, G).
         """
-        direction = torch.from_numpy(update).float()[None]
-        measures = []
-        product = torch.zeros_like(self._size)
-        for (weight, bias), a, d in zip(
-            self._net.unpack(direction), self._activations, self._deltas, strict=True
-        ):
-            part = (a @ weight + bias)[0]  # (G, out)
-            measures.append((part * part).sum(dim=-1) / ((a * a).sum(dim=-1)[0] + 1.0))
-            product += (part * d[0]).sum(dim=-1)
-        return self._replace_non_finite(torch.stack([*measures, product / self._size]))
+        layers = self._net.unpack(torch.from_numpy(update).float()[None])
+        parts = [
+            a @ weight + bias for (weight, bias), a in zip(layers, self._activations, strict=True)
+        ]
+        products = [(part * d).sum(dim=-1) for part, d in zip(parts, self._deltas, strict=True)]
+        square = (self._activations[0] ** 2).sum(dim=-1) + 1.0
+        energy = (parts[0] ** 2).sum(dim=-1) / square
+        product = torch.stack(products).sum(dim=0) / self._size
+        return self._replace_non_finite(torch.cat([energy, product]))
 
     def compute_cosines(self, place: IntArray) -> AnyFloats:
         """v(p) . v(x) (m, G) of places p (m,)."""

@@ -1,7 +1,7 @@
 """Channels of what an attacker sees, as columns of numbers about places."""
 
 from fl.attacks.columns.base import Column
-from fl.attacks.columns.filters import RowFilters, SpanPeaks, UnitVotes
+from fl.attacks.columns.filters import RowFilters, UnitVotes
 from fl.attacks.columns.uploads import (
     ArrivalDelays,
     FloorArea,
@@ -18,5 +18,4 @@ COLUMNS: tuple[Column, ...] = (
     OperatorFixes(),
     RowFilters(),
     UnitVotes(),
-    SpanPeaks(),
 )
