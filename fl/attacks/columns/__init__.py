@@ -1,7 +1,7 @@
 """Channels of what an attacker sees, as columns of numbers about places."""
 
 from fl.attacks.columns.base import Column
-from fl.attacks.columns.filters import RowFilters, UnitVotes
+from fl.attacks.columns.filters import RowFilters
 from fl.attacks.columns.uploads import (
     ArrivalDelays,
     FloorArea,
@@ -17,5 +17,4 @@ COLUMNS: tuple[Column, ...] = (
     Losses(),
     OperatorFixes(),
     RowFilters(),
-    UnitVotes(),
 )

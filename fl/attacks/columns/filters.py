@@ -1,161 +1,96 @@
-"""Columns of single updates under noise: matched filters for what a place would make of them, and
-votes of units.
-"""
+"""Columns of single updates under noise: matched filters for what a place would make of them."""
 
 from __future__ import annotations
-
-from typing import cast
 
 import numpy as np
 
 from fl.attacks.base import View
-from fl.attacks.columns.base import (
-    Column,
-    Scene,
-    Tally,
-    add_by_ue,
-    find_hour,
-    look_up_ues,
-    standardise_maps,
-)
+from fl.attacks.columns.base import Column, Scene, Tally, add_by_ue, look_up_ues
 from fl.attacks.place_filter import build_place_gradients
-from fl.attacks.place_maps import NeuronVotes, PlaceMaps, pair_owners_with_sources, smooth_maps
-from fl.learners import FirstLayerLearner
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import RoundContext
-from netsim.checkpoint import to_tree
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-_FILTERS = ("layer", "gradient")
-_WINDOWS = ("", " off work", " at work")
-_DAY_H = 24.0
-_SHORT_H = 6.0  # a window that is no longer tells night from day, and a day's from another day
-_NIGHT_H = 6.0  # end
-_WORK_H = (10.0, 16.0)
-_WORKDAYS = 5  # first ones of a week
-_LINEAR = 2.0  # deviations of noise: what stands out further counts by its logarithm
-_WIDTH_M = 40.0
-_EVEN = 0.1  # votes that are spread evenly, as a share of those cast
+_SHORT_S = 6 * 3600.0  # a window that is no longer tells night from day
 
 
 class RowFilters(Column):
     r"""What single updates of a UE hold of what a place x would make of them, beyond noise.
 
-    With a(x) what the first layer reads of x, and 1; D_r [dW; db] of that layer, with n units, in
-    the update of round r; sigma_r the root mean square of the update, which noise makes up; and R
+    With a(x) what the first layer reads of x, and 1; D_r = [dW; db] of that layer, with n units, in
+    the update u_r of round r; sigma_r the root mean square of u_r, which noise makes up; and R
     rounds:
 
         q = sum_r (|D_r^T a|^2 / (|a|^2 sigma_r^2) - n) / sqrt(2 n R),
         c = log(1 + mean_r b_r^2),    b_r = <u_r, grad F(x; w_r)> / (|grad F| sigma_r).
 
-    In noise alone q and b_r have mean 0 and variance 1. The columns are 2 arsinh(q / 2) and c, each
+    In noise alone q and b_r have mean 0 and variance 1. The columns are arsinh(q / 2) and c, each
     less its mean over all UEs: what many updates hold tells no UEs apart.
 
-    They are of all rounds; of those off work, windows about the night, and of longer ones than 6 h
-    of days at the weekend; and of those at work, windows about noon of workdays, or workdays.
+    They are of all rounds; of those off work; and of those at work (see `classify_window`).
     """
 
-    names = tuple(f"filter by {name}{window}" for window in _WINDOWS for name in _FILTERS)
+    names = (
+        "filter by layer",
+        "filter by gradient",
+        "filter by layer off work",
+        "filter by gradient off work",
+        "filter by layer at work",
+        "filter by gradient at work",
+    )
     grant = "single updates"
 
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
     ) -> Tally:
-        row = np.flatnonzero(view.is_usable[view.source])
-        if view.vantage != "updates" or not isinstance(view.learner, RsrpNet) or not len(row):
+        if view.vantage != "updates" or not isinstance(view.learner, RsrpNet):
             return tally
-        window = classify_window(facts)
-        rounds = np.zeros((len(row), len(_WINDOWS)))
-        rounds[:, window] = 1.0
-        total = np.zeros((len(row), len(_WINDOWS), len(_FILTERS), len(scene.place)))
-        total[:, window] = measure_rows(view, view.source[row], scene.place_m)
-        ue = view.ue[row]
+        # rounds count among all, and those of their window: (windows, 1)
+        among = np.isin(range(3), [0, classify_window(facts)])[:, None]
+        measured = measure_rows(view, scene.place_m)[view.source]
+        rounds = among * view.is_usable[view.source, None, None]
+        total = among[:, None] * measured[:, None]
         return {
-            "rounds": add_by_ue(tally.get("rounds"), ue, rounds),
-            "total": add_by_ue(tally.get("total"), ue, total),
+            "rounds": add_by_ue(tally.get("rounds"), view.ue, rounds),
+            "total": add_by_ue(tally.get("total"), view.ue, total),
         }
 
     def compute(self, tally: Tally, scene: Scene, ue: IntArray) -> FloatArray:
         if not tally:
             return self.build_zeros(ue, scene)
-        maps = np.zeros((len(tally["rounds"]), len(self.names), len(scene.place)))
-        for k in range(len(_WINDOWS)):
-            among = slice(None) if k == 0 else [k]
-            n = tally["rounds"][:, among].sum(axis=1)
-            seen = np.flatnonzero(n)
-            if not len(seen):
-                continue
-            total = tally["total"][seen][:, among].sum(axis=1)
-            n = n[seen, None]
-            q = total[:, 0] / np.sqrt(n)
-            squashed = _LINEAR * np.arcsinh(q / _LINEAR)
-            both = np.stack([squashed, np.log1p(total[:, 1] / n)], axis=1)
-            maps[seen, 2 * k : 2 * k + 2] = both - both.mean(axis=0)
-        return look_up_ues(maps, ue).transpose(1, 0, 2)
+        rounds = tally["rounds"]  # (N, windows, 1)
+        n = np.maximum(rounds, 1.0)
+        energy, square = np.moveaxis(tally["total"], 2, 0)
+        laws = [np.arcsinh(energy / np.sqrt(4.0 * n)), np.log1p(square / n)]
+        maps = np.stack(laws, axis=2)
+        is_seen = rounds[:, :, None] > 0
+        mean = maps.sum(axis=0) / np.maximum(is_seen.sum(axis=0), 1)
+        columns = look_up_ues(maps - is_seen * mean, ue)
+        return columns.reshape(len(ue), len(self.names), -1).transpose(1, 0, 2)
 
 
 def classify_window(facts: RoundContext) -> int:
-    """1 of a window off work, 2 of one at work, 0 of others, and where no clock is known."""
-    middle_s = np.array([facts.time_s - facts.round_s / 2])
-    hour = float(find_hour(middle_s, facts)[0]) % (7 * _DAY_H)
-    window_h = facts.round_s / 3600.0
-    if not np.isfinite(hour) or window_h > _DAY_H:
-        return 0
-    is_workday = hour < _WORKDAYS * _DAY_H
-    if window_h > _SHORT_H:
-        return 2 if is_workday else 1
-    of_day = hour % _DAY_H
-    if of_day <= _NIGHT_H:
+    """1 of a window of data off work, with its middle at the weekend, or at night if it is no
+    longer than 6 h; 2 of one at work, a longer one on a workday, or without a clock, or a short one
+    about noon; 0 of others.
+    """
+    hour = (facts.week_s - facts.round_s / 2) / 3600.0 % 168.0
+    of_day = hour % 24.0
+    is_long = facts.round_s > _SHORT_S
+    if hour >= 120.0 or (of_day <= 6.0 and not is_long):
         return 1
-    return 2 if is_workday and _WORK_H[0] <= of_day <= _WORK_H[1] else 0
+    return 2 if is_long or 10.0 <= of_day <= 16.0 else 0
 
 
-def measure_rows(view: View, source: IntArray, place_m: FloatArray) -> FloatArray:
-    """Terms of q sqrt(R), and b^2, of usable updates (n,) at places (G, 2): (n, 2, G); 0 where a
-    network has diverged or is not known.
+def measure_rows(view: View, place_m: FloatArray) -> FloatArray:
+    """Terms of q sqrt(R), and b^2, of updates at places (G, 2): (n_source, 2, G); 0 of one that is
+    not usable, and where a network has diverged or is not known.
     """
-    net = cast(RsrpNet, view.learner).net
-    n_units = net.sizes[1]
-    measured = np.zeros((len(source), len(_FILTERS), len(place_m)))
-    model = view.source_model[source]
-    for m in np.unique(model).tolist():
+    measured = np.zeros((len(view.update), 2, len(place_m)))
+    for m in np.unique(view.source_model).tolist():
         gradients = build_place_gradients(view, view.model_before.parameters[m], m, place_m)
-        for row in np.flatnonzero(model == m).tolist():
-            update = view.update[source[row]]
-            even = update / np.abs(update).max()  # so that squares neither overflow nor vanish
-            energy, product = gradients.measure_update(even / np.sqrt((even**2).mean()))
-            measured[row, 0] = (energy - n_units) / np.sqrt(2 * n_units)
-            measured[row, 1] = product**2
+        for row in np.flatnonzero(view.is_usable & (view.source_model == m)):
+            measured[row] = gradients.measure_update(view.update[row])
+    measured[:, 1] = view.update.shape[1] * measured[:, 1] ** 2
     return measured
-
-
-class UnitVotes(Column):
-    """log(V(x) / sum V + 0.1 / G), with V the votes of units of the first layer about a UE (see
-    `neuron-votes`), also of sums that it is in, smoothed by a Gaussian.
-    """
-
-    names = ("votes of units",)
-    grant = "updates or sums"
-
-    def observe(
-        self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
-    ) -> Tally:
-        if not isinstance(view.learner, FirstLayerLearner):
-            return tally
-        maps = PlaceMaps(**tally) if tally else PlaceMaps.empty()
-        owner, source = pair_owners_with_sources(view)
-        votes = NeuronVotes().compute_scores(view, scene.grid, rng)
-        return cast(Tally, to_tree(maps.plus(owner, votes[source])))
-
-    def compute(self, tally: Tally, scene: Scene, ue: IntArray) -> FloatArray:
-        columns = self.build_zeros(ue, scene)
-        if not tally:
-            return columns
-        is_known = np.isin(ue, tally["owner"])
-        maps = PlaceMaps(**tally).look_up(ue[is_known])
-        votes = smooth_maps(maps, scene.grid, _WIDTH_M)[:, scene.place].astype(float)
-        total = votes.sum(axis=1, keepdims=True)
-        share = votes / np.where(total > 0, total, 1.0)
-        columns[0, is_known] = standardise_maps(np.log(share + _EVEN / len(scene.place)))
-        return columns
