@@ -1,6 +1,7 @@
 """Channels of what an attacker sees, as columns of numbers about places."""
 
 from fl.attacks.columns.base import Column
+from fl.attacks.columns.filters import RowFilters
 from fl.attacks.columns.spans import SpanMaps
 from fl.attacks.columns.uploads import (
     ArrivalDelays,
@@ -17,4 +18,5 @@ COLUMNS: tuple[Column, ...] = (
     Losses(),
     OperatorFixes(),
     SpanMaps(),
+    RowFilters(),
 )
