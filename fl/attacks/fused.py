@@ -17,7 +17,7 @@ from fl.attacks.columns import COLUMNS
 from fl.attacks.columns.base import Scene, Tally, build_scene
 from fl.attacks.place_maps import find_highest_places
 from fl.attacks.threat import PARTICIPANTS
-from fl.tracking.place_grid import compute_disc_masses
+from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
 from fl.types import Estimates, Public, RoundContext
 from netsim.columns import frozen
 from netsim.record import Row
@@ -25,7 +25,8 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 KINDS = ("home", "work")
-_MOST_TAUGHT = 40  # UEs of a town: their maps of all columns take 20 MB
+_MOST_TAUGHT = 40  # UEs of a town
+_MOST_NUMBERS = 20_000_000  # of a lesson: 80 MB
 
 
 @frozen
@@ -116,7 +117,8 @@ class Fused(Attack):
         return
 
     def check(self, public: Public, n_ue: int) -> None:
-        build_scene(public, self.cell_m, self.label)
+        # all columns of all UEs are computed at once
+        PlaceGrid.from_area(public.area, self.cell_m, n_ue * len(list_names()), self.label)
 
     def run(
         self, view: View, facts: RoundContext, state: Gathered, rng: Rng
@@ -129,8 +131,7 @@ class Fused(Attack):
         state = Gathered(tally, np.union1d(state.ue, view.ue))
         if self.is_in_town:
             return Estimates.from_places(state.ue[:0], state.ue[:0], "answer", _no_places()), state
-        ue, first = np.unique(view.ue, return_index=True)
-        return self._answer(ue, view.model[first], state, scene), state
+        return self._answer(view.ue, view.model, state, scene), state
 
     def conclude(self, state: Gathered, facts: RoundContext, rng: Rng) -> Estimates | None:
         """Answers about all UEs that were ever seen; None in a made-up town."""
@@ -148,19 +149,23 @@ class Fused(Attack):
         return np.concatenate(maps)
 
     def _answer(self, ue: IntArray, model: IntArray, state: Gathered, scene: Scene) -> Estimates:
-        """Homes and workplaces (status) of UEs (n,), weighed by the probability of their discs."""
-        columns = self.compute_columns(state, scene, ue)
+        """Homes and workplaces (status) of targets (n,), weighed by the probability of their discs:
+        those of a UE, whatever the model.
+        """
+        names, of_target = np.unique(ue, return_inverse=True)
+        columns = self.compute_columns(state, scene, names)
         weights = self._weights or read_general_weights()
         estimates = []
         for kind in KINDS:
             mass = self._sum_discs(columns, weights[kind], scene)
             named_m = find_highest_places(mass, scene.grid.place_m, self.apart_m, self.answers)
-            row, rank = np.nonzero(np.isfinite(named_m[:, :, 0]))
+            target, rank = np.nonzero(np.isfinite(named_m[of_target, :, 0]))
+            row = of_target[target]
             place_m = named_m[row, rank]
             weight = mass[row, scene.grid.find_cells(place_m)].astype(float)
             status = [f"{kind} {k + 1}" for k in rank.tolist()]
             estimates.append(
-                Estimates.from_places(ue[row], model[row], "answer", place_m, weight, status)
+                Estimates.from_places(ue[target], model[target], "answer", place_m, weight, status)
             )
         return Estimates.join(estimates)
 
@@ -172,11 +177,12 @@ class Fused(Attack):
         return compute_disc_masses(probability, scene.grid, self.disc_m)
 
     def take_lesson(self, state: Gathered, town: MadeUpTown, rng: Rng) -> dict[str, Any]:
-        """Columns (k, n, G) of the UEs (n,) of a made-up town, 40 at most, the places (G, 2), and
-        where the UEs live and work, (n, 2).
+        """Columns (k, n, G) of the UEs (n,) of a made-up town, 40 at most, fewer of many places,
+        the places (G, 2), and where the UEs live and work, (n, 2).
         """
         scene = build_scene(town.facts.public, self.cell_m, self.label)
-        taught = np.flatnonzero(np.isin(town.ue, state.ue))[:_MOST_TAUGHT]
+        most = _MOST_NUMBERS // (len(list_names()) * len(scene.place))
+        taught = np.flatnonzero(np.isin(town.ue, state.ue))[: max(min(most, _MOST_TAUGHT), 1)]
         return {
             "columns": self.compute_columns(state, scene, town.ue[taught]),
             "place_m": scene.place_m,

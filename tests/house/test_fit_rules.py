@@ -20,10 +20,7 @@ from scenarios.app.study.load import list_bundled
 from scenarios.app.study.slots import SLOTS, collect_all_rules
 
 RULES = collect_all_rules()
-OF_A_PLUGIN = {"records-of-other-servers"} | {
-    f"towns-of-{source}"
-    for source in ("a-trace", "listed-homes", "listed-workplaces", "listed-places")
-}
+OF_A_PLUGIN = {"records-of-other-servers"}
 
 
 def says(rule, line):

@@ -84,7 +84,10 @@ class Column(ABC):
 
     @abstractmethod
     def compute(self, tally: Tally, scene: Scene, ue: IntArray) -> FloatArray:
-        """Numbers (len(names), n, G) of UEs (n,), about 1 in size; zeros where it knows nothing."""
+        """Numbers (len(names), n, G) of UEs (n,), about 1 in size; zeros where it knows nothing.
+
+        Those of a UE are the same whichever others are asked for.
+        """
 
     def build_zeros(self, ue: IntArray, scene: Scene) -> FloatArray:
         """What it says where nothing is granted."""

@@ -30,6 +30,7 @@ _OPEN_M2 = 200.0  # floor area that counts where there is hardly any
 _USUAL_SHARE = 0.85  # of uploads that are decoded,
 _SPREAD = 0.25  # and how far it is from that
 _LEAST_S = 1e-9
+_MOST_DBM = 1e6  # a map that predicts more has diverged
 _NIGHT = (0.0, 6.0)  # hours of day in which an upload that is asked for tells of home,
 _WORK = (10.0, 16.0)  # and on workdays of work
 
@@ -78,8 +79,8 @@ class FloorArea(Column):
 
 class SendingCells(Column):
     """min(N, 4) times the mean of log max(softmax_b(L_b(x) / 9 dB), 0.02) over the cells b of N
-    uploads, at night and in working hours; and the log of the share of nights on which the
-    strongest cell of x was not used.
+    uploads, at night and in working hours; and log(1 - share + 0.5 / nights), with the share of the
+    nights on which the strongest cell of x was used.
     """
 
     names = ("cells at night", "cells at work", "cells not used")
@@ -127,11 +128,11 @@ def _average_laws(counts: FloatArray, law: FloatArray) -> FloatArray:
 
 class ArrivalDelays(Column):
     """d_u F(x) and F(x), with d_u the normal score of a UE's mean log time per bit, less the mean
-    of each round, and F the learnt map of the signal, standardised.
+    of each round, and F the learnt map of the signal, standardised: the last that has not diverged.
     """
 
     names = ("delay by signal", "signal")
-    grant = "arrival times"
+    grant = "arrival times, and the learnt map"
 
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
@@ -141,7 +142,7 @@ class ArrivalDelays(Column):
         if len(models):
             after = view.model_after
             signal = view.learner.predict_strongest_dbm(after, scene.place_m, models)
-            if signal is not None and np.isfinite(signal).all():
+            if signal is not None and (np.abs(signal) <= _MOST_DBM).all():
                 next_tally["signal"] = standardise_maps(signal)
         ue, first = find_first_rows(view)
         if view.timing is None or not len(ue):

@@ -84,14 +84,14 @@ class Scenario:
         where `attacks` is left out, or all of them read sums as updates of one UE.
         """
         study = build_model(Study, self.document)
-        section = self.document.data.get("learning") or {}
+        more = self.document.copy()
+        section = more.data.get("learning") or {}
         if not _lacks_attack(study, "attacks" in section):
             return study
         section["attacks"] = [*section.get("attacks", []), {"kind": "fused"}]
         try:
-            return build_model(Study, self.document)
+            return build_model(Study, more)
         except BadInput:  # it does not fit: the study is as it is written
-            section["attacks"].pop()
             return study
 
     def with_changes(
