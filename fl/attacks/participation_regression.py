@@ -53,7 +53,7 @@ class SumsSoFar:
         of_class = np.eye(facts.public.n_model * _QUARTERS)[number]
         return self.plus(of_class, z[is_usable], score[is_usable])
 
-    def plus(self, of_class: FloatArray, z: FloatArray, score: FloatArray) -> "SumsSoFar":
+    def plus(self, of_class: FloatArray, z: FloatArray, score: AnyFloats) -> "SumsSoFar":
         """With k sums: their classes (k, c) and members (k, n), 0 or 1, and maps (k, G)."""
         before = (self.both, self.scores, self.rows, self.members, self.total)
         increments = (
