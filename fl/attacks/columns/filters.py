@@ -12,8 +12,6 @@ from fl.types import RoundContext
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-_SHORT_S = 6 * 3600.0  # a window that is no longer tells night from day
-
 
 class RowFilters(Column):
     r"""What single updates of a UE hold of what a place x would make of them, beyond noise.
@@ -48,9 +46,8 @@ class RowFilters(Column):
             return tally
         # rounds count among all, and those of their window: (windows, 1)
         among = np.isin(range(3), [0, classify_window(facts)])[:, None]
-        measured = measure_rows(view, scene.place_m)[view.source]
         rounds = among * view.is_usable[view.source, None, None]
-        total = among[:, None] * measured[:, None]
+        total = among[:, None] * measure_rows(view, scene.place_m)[view.source, None]
         return {
             "rounds": add_by_ue(tally.get("rounds"), view.ue, rounds),
             "total": add_by_ue(tally.get("total"), view.ue, total),
@@ -62,12 +59,11 @@ class RowFilters(Column):
         rounds = tally["rounds"]  # (N, windows, 1)
         n = np.maximum(rounds, 1.0)
         energy, square = np.moveaxis(tally["total"], 2, 0)
-        laws = [np.arcsinh(energy / np.sqrt(4.0 * n)), np.log1p(square / n)]
-        maps = np.stack(laws, axis=2)
+        maps = np.stack([np.arcsinh(energy / np.sqrt(4.0 * n)), np.log1p(square / n)], axis=2)
         is_seen = rounds[:, :, None] > 0
         mean = maps.sum(axis=0) / np.maximum(is_seen.sum(axis=0), 1)
         columns = look_up_ues(maps - is_seen * mean, ue)
-        return columns.reshape(len(ue), len(self.names), -1).transpose(1, 0, 2)
+        return columns.reshape(len(ue), -1, len(scene.place)).transpose(1, 0, 2)
 
 
 def classify_window(facts: RoundContext) -> int:
@@ -77,7 +73,7 @@ def classify_window(facts: RoundContext) -> int:
     """
     hour = (facts.week_s - facts.round_s / 2) / 3600.0 % 168.0
     of_day = hour % 24.0
-    is_long = facts.round_s > _SHORT_S
+    is_long = facts.round_s > 21600.0  # night and day are one window
     if hour >= 120.0 or (of_day <= 6.0 and not is_long):
         return 1
     return 2 if is_long or 10.0 <= of_day <= 16.0 else 0
