@@ -211,8 +211,7 @@ def build_place_gradients(
     from fl.attacks.gradient_matching import PlaceGradients
 
     constants = view.model_before.constants
-    centre_m = constants["centre_m"][model]
     scale_m = constants["scale_m"][model]
     waves = scale_m[:, None] * constants["wave_vectors"][0].T
-    net = cast(RsrpNet, view.learner).net
-    return PlaceGradients(net, weights, waves, (place_m - centre_m) / scale_m)
+    z = (place_m - constants["centre_m"][model]) / scale_m
+    return PlaceGradients(cast(RsrpNet, view.learner).net, weights, waves, z)
