@@ -45,7 +45,7 @@ class RowFilters(Column):
         if view.vantage != "updates" or not isinstance(view.learner, RsrpNet):
             return tally
         # rounds count among all, and those of their window: (windows, 1)
-        among = np.isin(range(3), [0, classify_window(facts)])[:, None]
+        among = 1.0 * np.isin(range(3), [0, classify_window(facts)])[:, None]
         rounds = among * view.is_usable[view.source, None, None]
         total = among[:, None] * measure_rows(view, scene.place_m)[view.source, None]
         return {
@@ -63,7 +63,8 @@ class RowFilters(Column):
         is_seen = rounds[:, :, None] > 0
         mean = maps.sum(axis=0) / np.maximum(is_seen.sum(axis=0), 1)
         columns = look_up_ues(maps - is_seen * mean, ue)
-        return columns.reshape(len(ue), -1, len(scene.place)).transpose(1, 0, 2)
+        # (n, windows, 2, G) to one number a name
+        return columns.reshape(len(ue), 6, -1).transpose(1, 0, 2)
 
 
 def classify_window(facts: RoundContext) -> int:
