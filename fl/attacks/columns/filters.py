@@ -45,8 +45,8 @@ class RowFilters(Column):
         if view.vantage != "updates" or not isinstance(view.learner, RsrpNet):
             return tally
         # rounds count among all, and those of their window: (windows, 1)
-        among = 1.0 * np.isin(range(3), [0, classify_window(facts)])[:, None]
-        rounds = among * view.is_usable[view.source, None, None]
+        among = np.isin(range(3), [0, classify_window(facts)])[:, None]
+        rounds = (among * view.is_usable[view.source, None, None]).astype(float)
         total = among[:, None] * measure_rows(view, scene.place_m)[view.source, None]
         return {
             "rounds": add_by_ue(tally.get("rounds"), view.ue, rounds),
@@ -64,7 +64,7 @@ class RowFilters(Column):
         mean = maps.sum(axis=0) / np.maximum(is_seen.sum(axis=0), 1)
         columns = look_up_ues(maps - is_seen * mean, ue)
         # (n, windows, 2, G) to one number a name
-        return columns.reshape(len(ue), 6, -1).transpose(1, 0, 2)
+        return columns.reshape(len(ue), 6, len(scene.place)).transpose(1, 0, 2)
 
 
 def classify_window(facts: RoundContext) -> int:
