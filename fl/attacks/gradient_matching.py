@@ -188,11 +188,10 @@ class PlaceGradients:
         u = torch.from_numpy(update / abs(update).max())
         layers = self._net.unpack((u / u.norm()).float()[None])
         parts = [a @ w + b for (w, b), a in zip(layers, self._activations, strict=True)]
-        products = [(part * d).sum(dim=-1) for part, d in zip(parts, self._deltas, strict=True)]
         n = parts[0].shape[2]
-        square = (self._activations[0] ** 2).sum(dim=-1) + 1.0
-        energy = (parts[0] ** 2).sum(dim=-1) / square
-        excess = (len(u) * energy - n) / (2 * n) ** 0.5
+        squares = [(side**2).sum(dim=-1) for side in (parts[0], self._activations[0])]
+        excess = (len(u) * squares[0] / (squares[1] + 1.0) - n) / (2 * n) ** 0.5
+        products = [(part * d).sum(dim=-1) for part, d in zip(parts, self._deltas, strict=True)]
         product = torch.stack(products).sum(dim=0) / self._size
         return self._replace_non_finite(torch.cat([excess, product]))
 

@@ -211,7 +211,7 @@ def build_place_gradients(
     from fl.attacks.gradient_matching import PlaceGradients
 
     constants = view.model_before.constants
-    scaling = {name: constants[name][model] for name in ("centre_m", "scale_m")}
-    z = (place_m - scaling["centre_m"]) / scaling["scale_m"]
-    waves = scaling["scale_m"][:, None] * constants["wave_vectors"][0].T
+    scale_m = constants["scale_m"][model]
+    waves = scale_m[:, None] * constants["wave_vectors"][0].T
+    z = (place_m - constants["centre_m"][model]) / scale_m
     return PlaceGradients(cast(RsrpNet, view.learner).net, weights, waves, z)

@@ -12,8 +12,6 @@ from fl.types import RoundContext
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-_SHORT_S = 6 * 3600.0  # a window that is no longer tells night from day
-
 
 class RowFilters(Column):
     r"""What single updates of a UE hold of what a place x would make of them, beyond noise.
@@ -48,9 +46,8 @@ class RowFilters(Column):
             return tally
         # rounds count among all, and those of their window: (windows, 1)
         among = np.isin(range(3), [0, classify_window(facts)])[:, None]
-        measured = measure_rows(view, scene.place_m)[view.source]
-        rounds = among * view.is_usable[view.source, None, None]
-        total = among[:, None] * measured[:, None]
+        rounds = (among * view.is_usable[view.source, None, None]).astype(float)
+        total = among[:, None] * measure_rows(view, scene.place_m)[view.source, None]
         return {
             "rounds": add_by_ue(tally.get("rounds"), view.ue, rounds),
             "total": add_by_ue(tally.get("total"), view.ue, total),
@@ -62,12 +59,12 @@ class RowFilters(Column):
         rounds = tally["rounds"]  # (N, windows, 1)
         n = np.maximum(rounds, 1.0)
         energy, square = np.moveaxis(tally["total"], 2, 0)
-        laws = [np.arcsinh(energy / np.sqrt(4.0 * n)), np.log1p(square / n)]
-        maps = np.stack(laws, axis=2)
+        maps = np.stack([np.arcsinh(energy / np.sqrt(4.0 * n)), np.log1p(square / n)], axis=2)
         is_seen = rounds[:, :, None] > 0
         mean = maps.sum(axis=0) / np.maximum(is_seen.sum(axis=0), 1)
         columns = look_up_ues(maps - is_seen * mean, ue)
-        return columns.reshape(len(ue), len(self.names), -1).transpose(1, 0, 2)
+        # (n, windows, 2, G) to one number a name
+        return columns.reshape(len(ue), 6, len(scene.place)).transpose(1, 0, 2)
 
 
 def classify_window(facts: RoundContext) -> int:
@@ -77,7 +74,7 @@ def classify_window(facts: RoundContext) -> int:
     """
     hour = (facts.week_s - facts.round_s / 2) / 3600.0 % 168.0
     of_day = hour % 24.0
-    is_long = facts.round_s > _SHORT_S
+    is_long = facts.round_s > 21600.0  # night and day are one window
     if hour >= 120.0 or (of_day <= 6.0 and not is_long):
         return 1
     return 2 if is_long or 10.0 <= of_day <= 16.0 else 0
@@ -88,7 +85,7 @@ def measure_rows(view: View, place_m: FloatArray) -> FloatArray:
     not usable, and where a network has diverged or is not known.
     """
     measured = np.zeros((len(view.update), 2, len(place_m)))
-    for m in np.unique(view.source_model).tolist():
+    for m in np.unique(view.source_model):
         gradients = build_place_gradients(view, view.model_before.parameters[m], m, place_m)
         for row in np.flatnonzero(view.is_usable & (view.source_model == m)):
             measured[row] = gradients.measure_update(view.update[row])

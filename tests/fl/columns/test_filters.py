@@ -159,6 +159,9 @@ def test_sums_and_dead_rows_tell_filters_nothing():
     tally = observe(RowFilters(), (make_view(update), FACTS))
     columns = RowFilters().compute(tally, SCENE, np.arange(5))
     assert_array_equal(columns, 0.0)  # one UE is its own crowd
+    assert RowFilters().compute(tally, SCENE, np.arange(0)).shape == (6, 0, 96)
+    none = make_view(update[:0])
+    assert_array_equal(observe(RowFilters(), (none, FACTS))["rounds"], np.zeros((0, 3, 1)))
 
 
 @mark.parametrize("value", [np.nan, np.inf, 1e300])
