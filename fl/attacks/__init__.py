@@ -21,7 +21,7 @@ ATTACKS = OneOf(
         "link-maps": "fl.attacks.link_maps:LinkMaps",
         "home-cells": "fl.attacks.home_cells:HomeCells",
         "network-positioning": "fl.attacks.network_positioning:NetworkPositioning",
-        "fused": "fl.attacks.fused:Fused",
+        "fused": "fl.attacks.columns.fused:Fused",
         "re-identify": "fl.attacks.re_identify:ReIdentify",
     },
 )

@@ -14,7 +14,7 @@ from scipy.special import log_softmax, logsumexp
 
 from fl.attacks.base import Attack, MadeUpTown, View
 from fl.attacks.columns import COLUMNS
-from fl.attacks.columns.base import Scene, Tally, build_scene
+from fl.attacks.columns.base import Scene, build_scene
 from fl.attacks.place_maps import find_highest_places
 from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
@@ -33,7 +33,7 @@ _MOST_NUMBERS = 20_000_000  # of a lesson: 80 MB
 class Gathered:
     """What all columns remember, by their names, and the UEs (k,) that were seen."""
 
-    tally: dict[str, Tally]
+    tally: Any  # a dict[str, Tally] with the entries that a checkpoint has
     ue: IntArray
 
 
