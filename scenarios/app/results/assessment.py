@@ -5,11 +5,14 @@ of its summary from which tables are made.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas
 
 from netsim.errors import BadInput
+from netsim.safe import describe_file_kind
 from scenarios.app.results.shown import build_lines_by_label
 from scenarios.app.results.statistics import group_by_label
 from scenarios.app.results.table import (
@@ -17,17 +20,12 @@ from scenarios.app.results.table import (
     FOUND,
     INCONCLUSIVE,
     PREVENTED,
-    ByLabel,
     Line,
     Lines,
-    average_over_runs,
     find_model_verdict,
     is_useful_verdict,
 )
 from scenarios.app.study import Fields, Record
-
-if TYPE_CHECKING:
-    import pandas
 
 NOTHING = "nothing"
 """label of the row without a defense, with which others are compared"""
@@ -44,45 +42,48 @@ PLACES = ("home_located", "work_located", "densest_located")
 """what is found of a UE; the last: its place of most time, where it has no home"""
 ROWS = Path(__file__).parents[2] / "assess" / "rows.csv"
 """rows that come with the program"""
-_TEXTS = ("suite", "label", "accounts", "command", "version")
+FACTS = ["suite", "label", "seed", "accounts", "command", "version"]
+"""columns of a row beside figures; the first three name it"""
 _KEPT = re.compile(
     r"utility\.|privacy\.|leakage\.hit|updates\.sent|uplink\.(energy_j|latency)|homes\."
-    r"|baseline\.(uniform|others)\.|attack\..*(_located\.(shuffled\.)?percent|\.count)$"
+    r"|baseline\.(uniform|others)\..*_located|attack\..*(_located\.(shuffled\.)?percent|s\.count)$"
 )
 """keys of a summary that a row has"""
 
 
 def keep_figures(summary: Record, scored_by_place: Record) -> Fields:
-    """Keep finite figures that tables show of a run, and the error by place of another."""
+    """Keep the figures that tables show of a run, with the error by place of another."""
     places = {key: value for key, value in scored_by_place.items() if ".place" in key}
-    figures = {**summary, **places}.items()
-    return {key: value for key, value in figures if _KEPT.match(key) and value is not None}
+    kept = {key: value for key, value in {**summary, **places}.items() if _KEPT.match(key)}
+    joules = summary["uplink.energy_j"] / max(summary["updates.sent"], 1)
+    return {**kept, "joules": joules, "seconds": summary["uplink.latency_s.median"]}
 
 
-def read_rows(path: Path) -> "pandas.DataFrame":
-    """Read rows, a run each. BadInput: they cannot be read."""
-    import pandas
+def read_rows(path: str | None, played: Sequence[Fields]) -> pandas.DataFrame:
+    """Read rows, a run each, with those that were played in the place of the same. BadInput: they
+    cannot be read.
 
+    path : none, or of no file yet: those that come with the program.
+    """
+    file = Path(path) if path and describe_file_kind(path) else ROWS
     try:
-        return pandas.read_csv(path).astype({name: str for name in _TEXTS} | {"seed": int})
+        kept = pandas.read_csv(file, dtype=dict.fromkeys(FACTS, str))
+        rows = pandas.concat([kept.astype({"seed": int}), pandas.DataFrame(played)])
+        return rows.drop_duplicates(FACTS[:3], keep="last")
     except (OSError, ValueError, KeyError) as error:
-        raise BadInput(f"{path}: no table of assessed rows ({error}); assess them again") from None
+        raise BadInput(f"{file}: no table of assessed rows ({error}); assess them again") from None
 
 
-def build_assessed_lines(rows: "pandas.DataFrame") -> tuple[ByLabel, dict[str, list[Line]]]:
-    """Build runs and lines of each label of one suite, with joules and seconds per upload."""
-    records = (row.dropna().to_dict() for _, row in rows.iterrows())
-    labels = group_by_label((row["label"], row) for row in records)
-    lines_by_label = build_lines_by_label(labels)
-    for label, runs in labels.items():
-        joules = average_over_runs(runs, "uplink.energy_j")
-        joules /= average_over_runs(runs, "updates.sent")
-        seconds = average_over_runs(runs, "uplink.latency_s.median")
-        lines_by_label[label] += [
-            Line("energy per upload", "J", joules, key="upload.joules"),
-            Line("latency", "s", seconds, key="upload.seconds"),
-        ]
-    return labels, lines_by_label
+def judge_suite(rows: pandas.DataFrame, doubts: Mapping[str, str]) -> Fields:
+    """Judge every label of a suite: `runs`, `lines` and `verdicts` by label."""
+    records = [record.dropna().to_dict() for _, record in rows.iterrows()]
+    runs = group_by_label((record["label"], record) for record in records)
+    lines = build_lines_by_label(runs)
+    verdicts = {
+        label: judge_defense(own, lines.get(NOTHING, ()), doubts.get(label, ""))
+        for label, own in lines.items()
+    }
+    return {"runs": runs, "lines": lines, "verdicts": verdicts}
 
 
 def judge_defense(shown: Lines, nothing: Lines, doubt: str = "") -> str:
@@ -90,23 +91,20 @@ def judge_defense(shown: Lines, nothing: Lines, doubt: str = "") -> str:
 
     doubt : why an attacker may know more than was played; empty: nothing says so.
     """
-    lines, others = (
-        {line.key.split(".")[-2]: line for line in each if line.n} for each in (shown, nothing)
-    )
+    lines, others = ({line.key.split(".")[-2]: line for line in each} for each in (shown, nothing))
     unseen = Line("", "", nan, verdict=INCONCLUSIVE)
     pairs = [(lines.get(name, unseen), others[name]) for name in PLACES if name in others]
     model = find_model_verdict(shown)
-    is_found = [other.verdict == FOUND for _, other in pairs]
-    if not pairs or not all(is_found) or model == INCONCLUSIVE:
+    is_found = bool(pairs) and all(other.verdict == FOUND for _, other in pairs)
+    if not is_found or model == INCONCLUSIVE:
         return INCONCLUSIVE
     if doubt or not is_useful_verdict(model):
         return NOT_SHOWN
-    at_chance = [line.verdict in (AT_CHANCE, PREVENTED) for line, _ in pairs]
-    if all(at_chance):
+    above = [pair for pair in pairs if pair[0].verdict not in (AT_CHANCE, PREVENTED)]
+    if not above:
         return PREVENTED
-    is_below = [line.high < other.low for line, other in pairs]
-    if all(map(max, at_chance, is_below)):
+    if all(line.high < other.low for line, other in above):
         return REDUCED
-    if any(line.verdict == INCONCLUSIVE for line, _ in pairs):
+    if any(line.verdict == INCONCLUSIVE for line, _ in above):
         return INCONCLUSIVE
     return NOT_SHOWN

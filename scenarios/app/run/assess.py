@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fl.curation import CURATIONS
-from fl.defenses import DEFENSES, Defense
+from fl.defenses import DEFENSES
 from fl.withholding import WITHHOLDINGS
 from netsim import __version__
 from netsim.errors import BadInput, RunsFailed
 from netsim.part import find_entry_points, load_plugins
 from scenarios.app.results.assessment import keep_figures
-from scenarios.app.results.folder import format_failures, read_failures, refuse_failures
+from scenarios.app.results.folder import read_failures, refuse_failures
 from scenarios.app.results.goals import parse_aims
-from scenarios.app.results.read import get_section, list_finished_runs, open_finished_run
+from scenarios.app.results.read import list_finished_runs, open_finished_run
 from scenarios.app.results.shown import describe_accounts
 from scenarios.app.run.adapt import ATTACKS_KEY, TUNING, UNUSED, play_adapted_sweep
 from scenarios.app.run.sweep import Sweep, make_folder_name, resolve_points
@@ -29,10 +29,10 @@ from scenarios.app.study.yaml_document import read_file_text
 
 PLACE = "place"
 """folder of the runs that hold ground out too, and only score the map"""
-HELD_OUT_BY = "learning.data.hold_out_by"
+UNATTACKED = {ATTACKS_KEY: [], **UNUSED, "learning.data.hold_out_by": ["day", "block"]}
 BROUGHT = (
-    *("participation", "sampling", "cohort_rounds", "privacy_budget", "availability"),
-    *("request_policy", "withholding", "curation", "defenses", "aggregation", "threat"),
+    "participation sampling cohort_rounds privacy_budget availability request_policy withholding "
+    "curation defenses aggregation threat"
 )
 """keys of `learning` that a scenario brings as a defense"""
 _SLOTS = {
@@ -40,39 +40,41 @@ _SLOTS = {
     "learning.curation": CURATIONS,
     "learning.withholding": WITHHOLDINGS,
 }
-_FILE = re.compile(r"(.+\.py)(?::(\w+))?")
-_CLASS = re.compile(r"^class (\w+)\((Defense|Curation|Withholding)\)", re.MULTILINE)
+_CLASS = re.compile(
+    r"^class (\w+)\((Defense|Curation|Withholding)\):.*?^    kind: Literal\[\"([\w-]+)",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
 class Defended:
     """A row to be played: its label, and what it changes in a suite, by dotted path.
 
-    content : digest of the file of its plug-in, in the name of its folder; empty for none.
+    content : digest of the file of its plug-in, in the name of its folder. doubt : why attackers
+    were not given all that the server has. Both may be empty.
     """
 
     label: str
     changes: Record
     content: str = ""
+    doubt: str = ""
 
 
 def parse_defense(text: str, scratch: Path) -> Defended:
     """Parse FILE.py[:CLASS], a scenario, a kind, or parts with settings; before a study is read.
 
-    scratch : a new folder that is kept while runs are played, for what says where a plug-in is.
+    scratch : a folder that is kept while runs are played, for what says where a plug-in is.
     """
-    if text.endswith((".yaml", ".yml")) or text in list_bundled():
-        learning = get_section(Scenario.from_source(text).document.data, "learning")
-        changes = {f"learning.{key}": learning[key] for key in BROUGHT if key in learning}
-        return Defended(Path(text).stem, changes)
+    if file := re.fullmatch(r"(.+\.py)(?::(\w+))?", text):
+        return install_plugin(Path(file[1]), file[2], scratch)
+    if text.endswith(".yaml") or text in list_bundled():
+        learning = Scenario.from_source(text).document.data.get("learning", {})
+        brought = {f"learning.{key}": learning[key] for key in BROUGHT.split() if key in learning}
+        return Defended(Path(text).stem, brought)
     value = parse_value(text, "assess")
-    changes = dict[str, list[Record]]()
-    content = ""
+    changes = dict[str, list[Value]]()
     for item in value if isinstance(value, list) else [value]:
         part = item if isinstance(item, dict) else {"kind": item}
-        if file := _FILE.fullmatch(str(part.get("kind"))):
-            kind, content = install_plugin(Path(file[1]), file[2], scratch)
-            part = {**part, "kind": kind}
         keys = [key for key, slot in _SLOTS.items() if part.get("kind") in slot.parts]
         if not keys:
             raise BadInput(
@@ -80,24 +82,22 @@ def parse_defense(text: str, scratch: Path) -> Defended:
                 "withholding; netsim list has them"
             )
         changes.setdefault(keys[0], []).append(part)
-    kinds = [part["kind"] for parts in changes.values() for part in parts]
-    return Defended(" + ".join(kinds), changes, content)
+    return Defended(re.sub(r"[{}\[\]]|kind: ", "", text), changes)
 
 
-def install_plugin(file: Path, wanted: str | None, scratch: Path) -> tuple[str, str]:
-    """Make the class of a file a plug-in of this process, and of those that it starts; returns its
-    kind, and a digest of the file.
+def install_plugin(file: Path, wanted: str | None, scratch: Path) -> Defended:
+    """Make the class of a file a plug-in of this process, and of those that it starts.
 
     wanted : its class; none: the only one that derives from a base class of a slot.
     """
     text = read_file_text(file)
-    classes = [pair for pair in _CLASS.findall(text) if wanted in (None, pair[0])]
+    classes = [found for found in _CLASS.findall(text) if wanted in (None, found[0])]
     if len(classes) != 1 or not file.stem.isidentifier():
         raise BadInput(
-            f"{file}: needs the name of a module, as my_defense.py, and one class of a Defense, a "
-            f"Curation or a Withholding, not {len(classes)}; give FILE.py:CLASS where it has more"
+            f"{file}: needs a name as my_defense.py, and one class of a Defense, a Curation or a "
+            f"Withholding with its kind, not {len(classes)}; give FILE.py:CLASS where it has more"
         )
-    ((name, base),) = classes
+    ((name, base, kind),) = classes
     slot = base.lower()
     info = scratch / f"{file.stem}-1.dist-info"
     info.mkdir()
@@ -106,15 +106,20 @@ def install_plugin(file: Path, wanted: str | None, scratch: Path) -> tuple[str, 
     sys.path += [str(file.resolve().parent), str(scratch)]  # last: they take the place of nothing
     find_entry_points.cache_clear()
     load_plugins.cache_clear()
-    plugins = load_plugins(slot).items()
-    (kind,) = (kind for kind, (_, entry) in plugins if entry.value == f"{file.stem}:{name}")
-    return kind, hashlib.sha256(text.encode()).hexdigest()[:8]
+    (key,) = (key for key, slots in _SLOTS.items() if slots.slot == slot)
+    doubt = "what its server half takes out of a sum, the server may take out of an update"
+    return Defended(
+        kind,
+        {key: [{"kind": kind}]},
+        hashlib.sha256(text.encode()).hexdigest()[:8],
+        doubt if "def finish(" in text else "",
+    )
 
 
-def list_rows(suite: Scenario) -> dict[str, Defended]:
-    """List the rows that a suite has of its own, by label."""
+def list_rows(suite: Scenario) -> list[Defended]:
+    """List the rows that a suite has of its own."""
     variants = suite.text.data["vary"]["variants"]
-    return {variant["label"]: Defended(variant["label"], variant["set"]) for variant in variants}
+    return [Defended(variant["label"], variant["set"]) for variant in variants]
 
 
 def fit_row(suite: Scenario, row: Defended) -> Scenario:
@@ -135,36 +140,25 @@ def fit_row(suite: Scenario, row: Defended) -> Scenario:
     return set_attacks(attacks)
 
 
-def find_doubt(fitted: Scenario) -> str:
-    """Find why attackers were not given all that the server has; empty: nothing says so."""
-    learning = resolve_points(fitted)[0][1].learned
-    for part in learning.defenses:
-        is_plugin = not part.__module__.startswith("fl.")
-        has_half = type(part).finish is not Defense.finish
-        if is_plugin and has_half and learning.threat.observes == "updates":
-            return f"{part.label} changes sums at the server (finish); attackers had updates before"
-    return ""
-
-
 def play_row(suite: str, row: Defended, evaluations: int, sweep: Sweep) -> list[Fields]:
-    """Play a row that fits its suite; returns its runs. sweep : of the fitted scenario, with the
-    folder of all.
+    """Play a row of a suite; returns its runs. sweep : of the suite, with the folder of all.
 
-    Raises RunsFailed : with the first error, and the line of a plug-in that it passed.
+    Raises
+    ------
+    BadInput : the row does not fit the suite.
+    RunsFailed : with the first error, and the line of a plug-in that it passed.
     """
-    out = sweep.out / suite / "-".join(filter(None, [make_folder_name(row.label), row.content]))
-    changes = list_rows(sweep.scenario)[row.label].changes
-    unattacked = {ATTACKS_KEY: [], **UNUSED, HELD_OUT_BY: ["day", "block"]}
-    scored = fit_row(sweep.scenario, Defended(row.label, {**changes, **unattacked}))
-    n_attacks = max(evaluations, len(changes[ATTACKS_KEY]))
+    out = sweep.out / suite / f"{make_folder_name(row.label)}{row.content}"
+    scored = fit_row(sweep.scenario, replace(row, changes={**row.changes, **UNATTACKED}))
+    attacked = replace(sweep, scenario=fit_row(sweep.scenario, row), out=out)
     folders = [out, out / PLACE]
     try:
-        play_adapted_sweep(n_attacks, replace(sweep, out=out), parse_aims("homes"), at_most=True)
+        play_adapted_sweep(evaluations, attacked, parse_aims("homes"), at_most=True)
         replace(sweep, scenario=scored, out=out / PLACE).play()
         refuse_failures(*folders)
     except RunsFailed as error:
         failed = [lost for folder in (out / TUNING, *folders) for lost in read_failures(folder)]
-        raise RunsFailed(f"{error}; {format_failures(failed)[1]}") from None
+        raise RunsFailed(f"{error}; {failed[0].kind}: {failed[0].error}") from None
     played, by_place = (
         [open_finished_run(path) for _, path in list_finished_runs(folder)] for folder in folders
     )
