@@ -23,13 +23,12 @@ from scenarios.app.cli.outcome import show_progress
 from scenarios.app.report.paper_figure import write_figure
 from scenarios.app.report.plot import render_template
 from scenarios.app.result import tabulate_figures
-from scenarios.app.results.assessment import RULE, judge_suite, read_rows
+from scenarios.app.results.assessment import RULE, judge_suite, merge_rows
 from scenarios.app.results.folder import refuse_foreign_names
 from scenarios.app.results.statistics import group_by_label
 from scenarios.app.run.assess import Defended, list_rows, parse_defense, play_row
 from scenarios.app.run.how import create_scratch_folder
 from scenarios.app.run.sweep import Sweep
-from scenarios.app.study import Fields
 from scenarios.app.study.load import Scenario
 
 MINUTES = {"city": 8, "town": 6, "cork": 2, "santa-monica": 2, "geolife": 3}
@@ -40,6 +39,10 @@ FILES = ("table.csv", "assess.json", "{}.svg", "{}.pdf")
 """files in the folder of an assessment, the figures of each suite"""
 _DRAWN = ("utility.rmse_db", "attack.NAME.home_located.percent")
 _CELLS = "suite label defense seeds name key value low high unit hits n baseline verdict attack"
+
+
+Rows = Sequence[tuple[str, Defended]]
+"""suites, and what is played on each"""
 
 
 def assess_from_options(args: argparse.Namespace) -> None:
@@ -64,57 +67,47 @@ def assess_from_options(args: argparse.Namespace) -> None:
         if not args.json:
             say_fitted([f"{len(chosen)} rows on {', '.join(suites)}: about {minutes} min", RULE])
         played, left_out = _play_rows(args, suites, chosen, out)
-    kept = read_rows(args.keep, played)
+    rows = merge_rows(args.keep, played)
     if args.keep:
-        write_text(Path(args.keep), kept.to_csv(index=False, float_format="%.9g"))
-    doubts = {row.label: row.doubt for _, row in chosen}
-    runs = {
-        name: kept[kept["suite"] == name] for name in dict.fromkeys(run["suite"] for run in played)
-    }
-    judged = {name: judge_suite(of_suite, doubts) for name, of_suite in runs.items()}
+        write_text(Path(args.keep), rows.to_csv(index=False, float_format="%.9g"))
+    labels = group_by_label((frame["suite"].iloc[0], frame["label"].iloc[0]) for frame in played)
+    judged = {name: judge_suite(rows[rows["suite"] == name]) for name in labels}
     frames = []
     for name, suite in judged.items():
         frame = pandas.DataFrame(tabulate_figures(suite["runs"], suite["lines"]))
         frames.append(frame.assign(suite=name, defense=frame["label"].map(suite["verdicts"])))
+        drawn = {"runs": rows[rows["suite"] == name], "figures": frame}
         try:
             for file in FILES[2:]:
-                drawn = {"runs": runs[name], "figures": frame}
                 write_figure(drawn, *_DRAWN, out / file.format(name), chance=True)
         except BadInput as error:
             left_out[f"figure of {name}"] = str(error)
-    table = pandas.concat(frames)[_CELLS.split()]
-    write_text(out / FILES[0], table.to_csv(index=False, float_format="%.9g"))
+    table = pandas.concat(frames).to_csv(index=False, columns=_CELLS.split(), float_format="%.9g")
+    write_text(out / FILES[0], table)
     verdicts = {name: suite["verdicts"] for name, suite in judged.items()}
     report = {"verdicts": verdicts, "left_out": left_out, "rule": RULE}
     write_json(out / FILES[1], report)
-    labels = group_by_label(dict.fromkeys((run["suite"], run["label"]) for run in played))
     if args.json:
         emit({"event": "result", "kind": "assessment", "folder": str(out), **report})
-    else:
-        say(render_template("assess.txt", suites=judged, played=labels, doubts=doubts))
-        say_fitted([f"left out: {': '.join(pair)}" for pair in left_out.items()])
-        say_fitted([f"in {out}: {FILES[0]}, {FILES[1]}, a figure of each suite"])
+        return
+    say(render_template("assess.txt", suites=judged, played=labels))
+    say_fitted([f"left out: {': '.join(pair)}" for pair in left_out.items()])
+    say_fitted([f"in {out}: {FILES[0]}, {FILES[1]}, a figure of each suite"])
 
 
 def _play_rows(
-    args: argparse.Namespace,
-    suites: dict[str, Scenario],
-    chosen: Sequence[tuple[str, Defended]],
-    out: Path,
-) -> tuple[list[Fields], dict[str, str]]:
+    args: argparse.Namespace, suites: dict[str, Scenario], chosen: Rows, out: Path
+) -> tuple[list[pandas.DataFrame], dict[str, str]]:
     """Play rows; returns their runs, and why others do not fit their suite. BadInput: none fits."""
     played = []
     left_out = {}
-    command = join_command_line()
-    resources = read_resources(args)
+    jobs = read_jobs_at_once(args)
+    words = {"command": join_command_line(), "resources": read_resources(args)}
     with show_progress(args, "assess") as tell:
         for name, row in chosen:
-            jobs = read_jobs_at_once(args)
-            sweep = Sweep(
-                suites[name], out, jobs, tell, args.replace, command=command, resources=resources
-            )
+            sweep = Sweep(suites[name], out, jobs, tell, args.replace, **words)
             try:
-                played += play_row(name, row, args.adapt, sweep)
+                played.append(play_row(name, row, args.adapt, sweep))
             except BadInput as error:
                 left_out[f"{name}, {row.label}"] = error.lines[0]
     if not played:

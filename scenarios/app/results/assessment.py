@@ -4,8 +4,7 @@ A row is a run: its suite, label and seed, the command and version that played i
 of its summary from which tables are made.
 """
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import nan
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from scenarios.app.results.table import (
     find_model_verdict,
     is_useful_verdict,
 )
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Fields
 
 NOTHING = "nothing"
 """label of the row without a defense, with which others are compared"""
@@ -42,46 +41,46 @@ PLACES = ("home_located", "work_located", "densest_located")
 """what is found of a UE; the last: its place of most time, where it has no home"""
 ROWS = Path(__file__).parents[2] / "assess" / "rows.csv"
 """rows that come with the program"""
-FACTS = ["suite", "label", "seed", "accounts", "command", "version"]
-"""columns of a row beside figures; the first three name it"""
-_KEPT = re.compile(
-    r"utility\.|privacy\.|leakage\.hit|updates\.sent|uplink\.(energy_j|latency)|homes\."
-    r"|baseline\.(uniform|others)\..*_located|attack\..*(_located\.(shuffled\.)?percent|s\.count)$"
+KEYS = ["suite", "label", "seed"]
+"""columns that name a row"""
+_FIGURES = (
+    r"^label$|^seed$|utility\.|privacy\.|leakage\.hit|homes\.|baseline\.(uniform|others)\..*_located"
+    r"|attack\..*(_located\.(shuffled\.)?percent|s\.count)$"
 )
-"""keys of a summary that a row has"""
+"""columns of a sweep that a row has"""
 
 
-def keep_figures(summary: Record, scored_by_place: Record) -> Fields:
-    """Keep the figures that tables show of a run, with the error by place of another."""
-    places = {key: value for key, value in scored_by_place.items() if ".place" in key}
-    kept = {key: value for key, value in {**summary, **places}.items() if _KEPT.match(key)}
-    joules = summary["uplink.energy_j"] / max(summary["updates.sent"], 1)
-    return {**kept, "joules": joules, "seconds": summary["uplink.latency_s.median"]}
+def keep_figures(runs: pandas.DataFrame, scored_by_place: pandas.DataFrame) -> pandas.DataFrame:
+    """Keep the figures that tables show of runs, joules and seconds per upload, and the error by
+    place of other runs.
+    """
+    places = scored_by_place.filter(like=".place")
+    kept = runs.drop(columns=places.columns, errors="ignore").filter(regex=_FIGURES).join(places)
+    joules = runs["uplink.energy_j"] / runs["updates.sent"]
+    return kept.assign(joules=joules, seconds=runs["uplink.latency_s.median"])
 
 
-def read_rows(path: str | None, played: Sequence[Fields]) -> pandas.DataFrame:
-    """Read rows, a run each, with those that were played in the place of the same. BadInput: they
-    cannot be read.
+def merge_rows(path: str | None, played: Sequence[pandas.DataFrame]) -> pandas.DataFrame:
+    """Merge rows with those that are kept, which they replace. BadInput: these cannot be read.
 
     path : none, or of no file yet: those that come with the program.
     """
     file = Path(path) if path and describe_file_kind(path) else ROWS
     try:
-        kept = pandas.read_csv(file, dtype=dict.fromkeys(FACTS, str))
-        rows = pandas.concat([kept.astype({"seed": int}), pandas.DataFrame(played)])
-        return rows.drop_duplicates(FACTS[:3], keep="last")
+        rows = pandas.concat([pandas.read_csv(file), *played])
+        return rows.drop_duplicates(KEYS, keep="last").fillna({"doubt": ""})
     except (OSError, ValueError, KeyError) as error:
         raise BadInput(f"{file}: no table of assessed rows ({error}); assess them again") from None
 
 
-def judge_suite(rows: pandas.DataFrame, doubts: Mapping[str, str]) -> Fields:
+def judge_suite(rows: pandas.DataFrame) -> Fields:
     """Judge every label of a suite: `runs`, `lines` and `verdicts` by label."""
     records = [record.dropna().to_dict() for _, record in rows.iterrows()]
     runs = group_by_label((record["label"], record) for record in records)
     lines = build_lines_by_label(runs)
+    nothing = lines.get(NOTHING, ())
     verdicts = {
-        label: judge_defense(own, lines.get(NOTHING, ()), doubts.get(label, ""))
-        for label, own in lines.items()
+        label: judge_defense(own, nothing, runs[label][0]["doubt"]) for label, own in lines.items()
     }
     return {"runs": runs, "lines": lines, "verdicts": verdicts}
 

@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pandas
+
 from fl.curation import CURATIONS
 from fl.defenses import DEFENSES
 from fl.withholding import WITHHOLDINGS
@@ -17,13 +19,13 @@ from netsim import __version__
 from netsim.errors import BadInput, RunsFailed
 from netsim.part import find_entry_points, load_plugins
 from scenarios.app.results.assessment import keep_figures
-from scenarios.app.results.folder import read_failures, refuse_failures
+from scenarios.app.results.folder import RUNS, read_failures, refuse_failures
 from scenarios.app.results.goals import parse_aims
 from scenarios.app.results.read import list_finished_runs, open_finished_run
 from scenarios.app.results.shown import describe_accounts
 from scenarios.app.run.adapt import ATTACKS_KEY, TUNING, UNUSED, play_adapted_sweep
 from scenarios.app.run.sweep import Sweep, make_folder_name, resolve_points
-from scenarios.app.study import Fields, Record, Value
+from scenarios.app.study import Record, Value
 from scenarios.app.study.load import Scenario, list_bundled, parse_value
 from scenarios.app.study.yaml_document import read_file_text
 
@@ -36,10 +38,11 @@ BROUGHT = (
 )
 """keys of `learning` that a scenario brings as a defense"""
 _SLOTS = {
-    "learning.defenses": DEFENSES,
-    "learning.curation": CURATIONS,
-    "learning.withholding": WITHHOLDINGS,
+    "Defense": ("learning.defenses", DEFENSES),
+    "Curation": ("learning.curation", CURATIONS),
+    "Withholding": ("learning.withholding", WITHHOLDINGS),
 }
+"""base class of a plug-in -> the key of its parts, and their union"""
 _CLASS = re.compile(
     r"^class (\w+)\((Defense|Curation|Withholding)\):.*?^    kind: Literal\[\"([\w-]+)",
     re.MULTILINE | re.DOTALL,
@@ -65,7 +68,7 @@ def parse_defense(text: str, scratch: Path) -> Defended:
 
     scratch : a folder that is kept while runs are played, for what says where a plug-in is.
     """
-    if file := re.fullmatch(r"(.+\.py)(?::(\w+))?", text):
+    if file := re.fullmatch(r"(.+\.py):?(\w*)", text):
         return install_plugin(Path(file[1]), file[2], scratch)
     if text.endswith(".yaml") or text in list_bundled():
         learning = Scenario.from_source(text).document.data.get("learning", {})
@@ -75,7 +78,7 @@ def parse_defense(text: str, scratch: Path) -> Defended:
     changes = dict[str, list[Value]]()
     for item in value if isinstance(value, list) else [value]:
         part = item if isinstance(item, dict) else {"kind": item}
-        keys = [key for key, slot in _SLOTS.items() if part.get("kind") in slot.parts]
+        keys = [key for key, slot in _SLOTS.values() if part.get("kind") in slot.parts]
         if not keys:
             raise BadInput(
                 f"assess {text}: neither FILE.py, a scenario, nor a kind of defense, curation or "
@@ -85,28 +88,27 @@ def parse_defense(text: str, scratch: Path) -> Defended:
     return Defended(re.sub(r"[{}\[\]]|kind: ", "", text), changes)
 
 
-def install_plugin(file: Path, wanted: str | None, scratch: Path) -> Defended:
+def install_plugin(file: Path, wanted: str, scratch: Path) -> Defended:
     """Make the class of a file a plug-in of this process, and of those that it starts.
 
-    wanted : its class; none: the only one that derives from a base class of a slot.
+    wanted : its class; empty: the only one that derives from a base class of a slot.
     """
     text = read_file_text(file)
-    classes = [found for found in _CLASS.findall(text) if wanted in (None, found[0])]
+    classes = [found for found in _CLASS.findall(text) if wanted in ("", found[0])]
     if len(classes) != 1 or not file.stem.isidentifier():
         raise BadInput(
             f"{file}: needs a name as my_defense.py, and one class of a Defense, a Curation or a "
             f"Withholding with its kind, not {len(classes)}; give FILE.py:CLASS where it has more"
         )
     ((name, base, kind),) = classes
-    slot = base.lower()
+    key, slot = _SLOTS[base]
     info = scratch / f"{file.stem}-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {file.name}\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(f"[netsim.{slot}]\npart = {file.stem}:{name}\n")
+    (info / "entry_points.txt").write_text(f"[netsim.{slot.slot}]\npart = {file.stem}:{name}\n")
     sys.path += [str(file.resolve().parent), str(scratch)]  # last: they take the place of nothing
     find_entry_points.cache_clear()
     load_plugins.cache_clear()
-    (key,) = (key for key, slots in _SLOTS.items() if slots.slot == slot)
     doubt = "what its server half takes out of a sum, the server may take out of an update"
     return Defended(
         kind,
@@ -140,7 +142,7 @@ def fit_row(suite: Scenario, row: Defended) -> Scenario:
     return set_attacks(attacks)
 
 
-def play_row(suite: str, row: Defended, evaluations: int, sweep: Sweep) -> list[Fields]:
+def play_row(suite: str, row: Defended, evaluations: int, sweep: Sweep) -> pandas.DataFrame:
     """Play a row of a suite; returns its runs. sweep : of the suite, with the folder of all.
 
     Raises
@@ -151,24 +153,19 @@ def play_row(suite: str, row: Defended, evaluations: int, sweep: Sweep) -> list[
     out = sweep.out / suite / f"{make_folder_name(row.label)}{row.content}"
     scored = fit_row(sweep.scenario, replace(row, changes={**row.changes, **UNATTACKED}))
     attacked = replace(sweep, scenario=fit_row(sweep.scenario, row), out=out)
-    folders = [out, out / PLACE]
     try:
         play_adapted_sweep(evaluations, attacked, parse_aims("homes"), at_most=True)
         replace(sweep, scenario=scored, out=out / PLACE).play()
-        refuse_failures(*folders)
+        refuse_failures(out, out / PLACE)
     except RunsFailed as error:
-        failed = [lost for folder in (out / TUNING, *folders) for lost in read_failures(folder)]
-        raise RunsFailed(f"{error}; {failed[0].kind}: {failed[0].error}") from None
-    played, by_place = (
-        [open_finished_run(path) for _, path in list_finished_runs(folder)] for folder in folders
+        folders = (out / TUNING, out, out / PLACE)
+        first = next(failed.error for folder in folders for failed in read_failures(folder))
+        raise RunsFailed(f"{error}; {first}") from None
+    runs = (open_finished_run(path) for _, path in list_finished_runs(out))
+    return keep_figures(pandas.read_csv(out / RUNS), pandas.read_csv(out / PLACE / RUNS)).assign(
+        suite=suite,
+        accounts=["; ".join(describe_accounts(run.tables["privacy"])) for run in runs],
+        doubt=row.doubt,
+        command=sweep.command,
+        version=__version__,
     )
-    facts = {"suite": suite, "label": row.label, "command": sweep.command, "version": __version__}
-    return [
-        {
-            **facts,
-            "seed": run.manifest.seed,
-            "accounts": "; ".join(describe_accounts(run.tables["privacy"])),
-            **keep_figures(run.summary, other.summary),
-        }
-        for run, other in zip(played, by_place, strict=True)
-    ]
