@@ -68,7 +68,7 @@ def merge_rows(path: str | None, played: Sequence[pandas.DataFrame]) -> pandas.D
     file = Path(path) if path and describe_file_kind(path) else ROWS
     try:
         rows = pandas.concat([pandas.read_csv(file), *played])
-        return rows.drop_duplicates(KEYS, keep="last").fillna({"doubt": ""})
+        return rows.drop_duplicates(KEYS, keep="last")
     except (OSError, ValueError, KeyError) as error:
         raise BadInput(f"{file}: no table of assessed rows ({error}); assess them again") from None
 
@@ -80,7 +80,8 @@ def judge_suite(rows: pandas.DataFrame) -> Fields:
     lines = build_lines_by_label(runs)
     nothing = lines.get(NOTHING, ())
     verdicts = {
-        label: judge_defense(own, nothing, runs[label][0]["doubt"]) for label, own in lines.items()
+        label: judge_defense(own, nothing, runs[label][0].get("doubt", ""))
+        for label, own in lines.items()
     }
     return {"runs": runs, "lines": lines, "verdicts": verdicts}
 
