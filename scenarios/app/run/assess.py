@@ -166,6 +166,6 @@ def play_row(suite: str, row: Defended, evaluations: int, sweep: Sweep) -> panda
         suite=suite,
         accounts=["; ".join(describe_accounts(run.tables["privacy"])) for run in runs],
         doubt=row.doubt,
-        command=sweep.command,
+        command=f"netsim assess '{row.label}' --on {suite}",
         version=__version__,
     )
