@@ -102,10 +102,13 @@ def _play_rows(
     played = []
     left_out = {}
     jobs = read_jobs_at_once(args)
-    words = {"command": join_command_line(), "resources": read_resources(args)}
+    command = join_command_line()
+    resources = read_resources(args)
     with show_progress(args, "assess") as tell:
         for name, row in chosen:
-            sweep = Sweep(suites[name], out, jobs, tell, args.replace, **words)
+            sweep = Sweep(
+                suites[name], out, jobs, tell, args.replace, command=command, resources=resources
+            )
             try:
                 played.append(play_row(name, row, args.adapt, sweep))
             except BadInput as error:

@@ -21,7 +21,7 @@ from netsim.part import find_entry_points, load_plugins
 from scenarios.app.results.assessment import keep_figures
 from scenarios.app.results.folder import RUNS, read_failures, refuse_failures
 from scenarios.app.results.goals import parse_aims
-from scenarios.app.results.read import list_finished_runs, open_finished_run
+from scenarios.app.results.read import get_section, list_finished_runs, open_finished_run
 from scenarios.app.results.shown import describe_accounts
 from scenarios.app.run.adapt import ATTACKS_KEY, TUNING, UNUSED, play_adapted_sweep
 from scenarios.app.run.sweep import Sweep, make_folder_name, resolve_points
@@ -73,6 +73,8 @@ def parse_defense(text: str, scratch: Path) -> Defended:
     if text.endswith(".yaml") or text in list_bundled():
         learning = Scenario.from_source(text).document.data.get("learning", {})
         brought = {f"learning.{key}": learning[key] for key in BROUGHT.split() if key in learning}
+        if not brought:
+            raise BadInput(f"{text}: brings no defense; its learning has none of {BROUGHT}")
         return Defended(Path(text).stem, brought)
     value = parse_value(text, "assess")
     changes = dict[str, list[Value]]()
@@ -119,8 +121,13 @@ def install_plugin(file: Path, wanted: str, scratch: Path) -> Defended:
 
 
 def list_rows(suite: Scenario) -> list[Defended]:
-    """List the rows that a suite has of its own."""
-    variants = suite.text.data["vary"]["variants"]
+    """List the rows that a suite has of its own. BadInput: it is no suite."""
+    vary = get_section(suite.text.data, "vary")
+    variants = vary.get("variants")
+    if not variants or not vary.get("seed"):
+        raise BadInput(
+            f"{suite.text.path}: a suite needs vary.seed, and vary.variants with one labelled nothing"
+        )
     return [Defended(variant["label"], variant["set"]) for variant in variants]
 
 
@@ -135,7 +142,9 @@ def fit_row(suite: Scenario, row: Defended) -> Scenario:
 
     resolve_points(set_attacks([]))
     attacks = []
-    for attack in row.changes.get(ATTACKS_KEY, suite.text.data["learning"]["attacks"]):
+    for attack in row.changes.get(
+        ATTACKS_KEY, get_section(suite.text.data, "learning").get("attacks", ())
+    ):
         with suppress(BadInput):
             resolve_points(set_attacks([attack]))
             attacks.append(attack)
