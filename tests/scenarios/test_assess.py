@@ -32,7 +32,7 @@ from scenarios.app.results.table import (
     USEFUL,
     Line,
 )
-from scenarios.app.run.assess import fit_row, list_rows
+from scenarios.app.run.assess import Defended, fit_row, list_rows
 from scenarios.app.study.load import Scenario
 
 ROOT = Path(__file__).parents[2]
@@ -173,6 +173,7 @@ def test_a_defense_that_raises_is_blamed_with_its_line(place):
             "one class of a Defense, a Curation or a Withholding with its kind, not 0",
         ),
         ("{kind: gauss}", "neither FILE.py, a scenario, nor a kind"),
+        ("radio/coverage", "brings no defense"),
         ("{kind: geometry-aligned, mu: 1, rho: 1}", "geometry-aligned needs cells"),
     ],
 )
@@ -207,13 +208,14 @@ def test_a_folder_with_something_else_is_left_alone(place, tmp_path, capsys):
 
 def test_attacks_that_a_row_refuses_are_left_out_of_it():
     suite = Scenario.from_source("assess/city")
-    fitted = {row.label: fit_row(suite, row) for row in list_rows(suite)}
+    rows = [*list_rows(suite), Defended("frozen", {"learning.learner.frozen_layers": 1})]
     counts = {
-        label: len(scenario.study.vary.variants[0].set["learning.attacks"])
-        for label, scenario in fitted.items()
+        row.label: len(fit_row(suite, row).study.vary.variants[0].set["learning.attacks"])
+        for row in rows
     }
     assert counts[NOTHING] == 3
-    assert 0 < counts["central noise, models published"] < 3
+    assert min(counts.values()) > 0
+    assert counts["frozen"] < 3
 
 
 def test_the_two_suites_of_towns_differ_in_their_seeds_alone():

@@ -55,8 +55,9 @@ def assess_from_options(args: argparse.Namespace) -> None:
         for name in names
     }
     out = choose_out(args, f"assess-{shorten_name(args.defense or 'rows', 60)}", changes={})
-    files = [file.format(name) for file in FILES for name in suites]
-    refuse_foreign_names(out, [*MINUTES, *suites, *files], "an assessment")
+    known = {*MINUTES, *suites}
+    files = [file.format(name) for file in FILES for name in known]
+    refuse_foreign_names(out, [*known, *files], "an assessment")
     rows = [(name, row) for name in suites for row in list_rows(suites[name])]
     with create_scratch_folder("netsim-assess-") as scratch:
         chosen = [pair for pair in rows if args.defense in (None, pair[1].label)]

@@ -126,7 +126,7 @@ def list_rows(suite: Scenario) -> list[Defended]:
     variants = vary.get("variants")
     if not variants or not vary.get("seed"):
         raise BadInput(
-            f"{suite.text.path}: a suite needs vary.seed, and vary.variants with one labelled nothing"
+            f"{suite.text.path}: a suite needs vary.seed, and vary.variants, one labelled nothing"
         )
     return [Defended(variant["label"], variant["set"]) for variant in variants]
 
