@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from plotly.graph_objects import Figure
 
+    from scenarios.app.results.shown import LinesByLabel
+    from scenarios.app.results.table import ByLabel
     from scenarios.app.study.study import Study
 
 
@@ -124,26 +126,7 @@ def open_sweep(*folders: str | Path) -> Results:
     if len(paths) == 1 and describe_file_kind(paths[0] / RUNS):
         runs = pandas.read_csv(paths[0] / RUNS)
     labels = group_by_label(gathered.summaries)
-    figures = []
-    for label, lines in build_lines_by_label(labels).items():
-        for line in lines:
-            values = [read_value(run, line.key) for run in labels[label]]
-            half = compute_ci95_half_width([*filter(isfinite, values)])
-            if isfinite(half) and not line.n and not line.key.startswith(_OWN_INTERVALS):
-                low = max(-1.0 if "correlation" in line.key else 0.0, line.value - half)
-                high = min(100.0 if line.unit == "%" else inf, line.value + half)
-                line = replace(line, low=low, high=high)
-            pattern = line.key.replace(f".{line.attack}.", f".{NAME}.")
-            figures.append(
-                {
-                    "label": label,
-                    "seeds": len(values),
-                    **vars(line),
-                    "pattern": pattern,
-                    "result": line.result,
-                    "baseline": line.baseline,
-                }
-            )
+    figures = tabulate_figures(labels, build_lines_by_label(labels))
     tables = {"runs": runs, "figures": pandas.DataFrame(figures)}
     return Results(tables, lambda: build_comparison_page(gathered, paths[0]))
 
@@ -165,6 +148,31 @@ def open_training(folder: str | Path) -> Results:
         for name in ("curve", "evaluations")
     }
     return Results(tables, lambda: build_training_page(seeds))
+
+
+def tabulate_figures(labels: ByLabel, lines_by_label: LinesByLabel) -> list[Fields]:
+    """Tabulate the lines of each label with 95 % intervals of their means over seeds."""
+    figures = []
+    for label, lines in lines_by_label.items():
+        for line in lines:
+            values = [read_value(run, line.key) for run in labels[label]]
+            half = compute_ci95_half_width([*filter(isfinite, values)])
+            if isfinite(half) and not line.n and not line.key.startswith(_OWN_INTERVALS):
+                low = max(-1.0 if "correlation" in line.key else 0.0, line.value - half)
+                high = min(100.0 if line.unit == "%" else inf, line.value + half)
+                line = replace(line, low=low, high=high)
+            pattern = line.key.replace(f".{line.attack}.", f".{NAME}.")
+            figures.append(
+                {
+                    "label": label,
+                    "seeds": len(values),
+                    **vars(line),
+                    "pattern": pattern,
+                    "result": line.result,
+                    "baseline": line.baseline,
+                }
+            )
+    return figures
 
 
 _OWN_INTERVALS = ("privacy.", "radio.", "membership.")
