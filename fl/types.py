@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from netsim.checkpoint import REBUILT
 from netsim.city.buildings import Buildings
 from netsim.columns import (
     Columns,
@@ -549,7 +550,7 @@ class RoundContext:
 
     round: int
     time_s: float
-    public: Public
+    public: Public = field(metadata=REBUILT)
     channel: Channel | None = None
     weight: float | None = None
     sampling_rate: float = 1.0

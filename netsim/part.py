@@ -25,6 +25,8 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from inspect import isabstract
 from itertools import pairwise
+from pathlib import Path
+from traceback import extract_tb
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
@@ -350,7 +352,7 @@ def _check(
 
 
 @cache
-def find_entry_points() -> Mapping[str, Sequence[EntryPoint]]:
+def find_entry_points() -> dict[str, Sequence[EntryPoint]]:
     """Our entry points of installed packages by group; found once, for every package is looked
     into.
     """
@@ -376,6 +378,20 @@ def describe_plugin_line(trace: str) -> str:
     return "".join(places[-1:])
 
 
+def add_plugin_file(slot: str, path: Path, name: str) -> str:
+    """Add a class of a file to the plug-ins of a slot; returns its kind.
+
+    Studies that were read before know nothing of it.
+    """
+    group = f"netsim.{slot}"
+    entry = EntryPoint(name, f"{path.stem}:{name}", group)
+    points = find_entry_points()
+    points[group] = (*points.get(group, ()), entry)
+    sys.path.insert(0, str(path.resolve().parent))
+    load_plugins.cache_clear()
+    return [*load_plugins(slot)][-1]
+
+
 @cache
 def load_plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
     """Parts that installed packages declare under the entry point group ``netsim.<slot>``, and
@@ -393,7 +409,7 @@ def load_plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
             raise
         except BaseException as error:  # whatever a module does when it is imported, SystemExit too
             raise _refuse_plugin(
-                entry, slot, f"it cannot be imported ({_format_error(error)})"
+                entry, slot, f"it cannot be imported ({_format_error(error)}){_find_line(error)}"
             ) from None
         if not (isinstance(part, type) and issubclass(part, Part) and _has_kind(part)):
             raise _refuse_plugin(entry, slot, "it is not a part with a `kind`")
@@ -411,11 +427,18 @@ def _has_kind(part: type[Part]) -> bool:
 
 
 def _refuse_plugin(entry: EntryPoint, slot: str, reason: str) -> UnusablePlugin:
-    package = entry.dist.name if entry.dist is not None else "a package"
+    package = entry.dist.name if entry.dist is not None else f"{entry.module}.py"
     return UnusablePlugin(
         f"plug-in {entry.value} of {package} (netsim.{slot}): {reason}; mend {package}, or "
         f"uninstall it"
     )
+
+
+def _find_line(error: BaseException) -> str:
+    """`, FILE:LINE`, the last line of a file that raised it; empty where it has none."""
+    frames = extract_tb(error.__traceback__)
+    places = [f", {frame.filename}:{frame.lineno}" for frame in frames if frame.name == "<module>"]
+    return "".join(places[-1:])
 
 
 def _format_error(error: BaseException) -> str:

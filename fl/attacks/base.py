@@ -6,7 +6,7 @@ Attacks have no access to the true positions, which are compared with the estima
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from math import nan
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
 
@@ -25,6 +25,7 @@ from fl.types import (
     State,
     Timing,
 )
+from netsim.checkpoint import REBUILT
 from netsim.columns import frozen, no_ints
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -99,10 +100,10 @@ class View:
     source: IntArray
     model_before: Model
     model_after: Model
-    learner: Learner
+    learner: Learner = field(metadata=REBUILT)
     count: FloatArray | None = None
     timing: Timing | None = None
-    replica: Replica | None = None
+    replica: Replica | None = field(default=None, metadata=REBUILT)
     renames: bool = False
     party: tuple[IntArray, IntArray] | None = None
     asked: IntArray | None = None
@@ -371,6 +372,12 @@ class Attack(Named):
     def list_places(self, state: State, public: Public, count: int) -> FloatArray | None:
         """The best places (<= count, 2) that it can name, best first, of all known UEs; None: it
         keeps no map of them, and its estimates speak for it.
+        """
+        return None
+
+    def conclude(self, state: State, facts: RoundContext, rng: Rng) -> Estimates | None:
+        """Estimates after the last round, once a run, in place of those of that round; None: these
+        stay. Their answers replace all earlier ones.
         """
         return None
 

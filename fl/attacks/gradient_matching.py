@@ -179,11 +179,21 @@ class PlaceGradients:
 
     def project_update(self, update: FloatArray) -> AnyFloats:
         """v(x) . u / |u| (G,) of an update u (d,)."""
+        return self.measure_update(update)[1]
+
+    def measure_update(self, update: FloatArray) -> AnyFloats:
+        """(|a^T D|^2 d / (|a| |u|)^2 - n) / sqrt(2 n), with a(x) = [z(x); 1] and D = [U_1; v_1] of
+        the first layer with n units, and v(x) . u / |u|, of an update u (d,): (2, G).
+        """
         u = torch.from_numpy(update / abs(update).max())
-        direction = (u / u.norm()).float()[None]
-        return self._replace_non_finite(
-            self._net.multiply_gradients(direction, self._activations, self._deltas)[0] / self._size
-        )
+        layers = self._net.unpack((u / u.norm()).float()[None])
+        parts = [a @ w + b for (w, b), a in zip(layers, self._activations, strict=True)]
+        n = parts[0].shape[2]
+        squares = [(side**2).sum(dim=-1) for side in (parts[0], self._activations[0])]
+        excess = (len(u) * squares[0] / (squares[1] + 1.0) - n) / (2 * n) ** 0.5
+        products = [(part * d).sum(dim=-1) for part, d in zip(parts, self._deltas, strict=True)]
+        product = torch.stack(products).sum(dim=0) / self._size
+        return self._replace_non_finite(torch.cat([excess, product]))
 
     def compute_cosines(self, place: IntArray) -> AnyFloats:
         """v(p) . v(x) (m, G) of places p (m,)."""

@@ -14,7 +14,7 @@ from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Public, RoundContext
 from netsim.columns import frozen, replace_values
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import AnyFloats, FloatArray, IntArray
 
 _QUARTERS = 4  # of the day: finer ones cost a server without rounds too many of its few sums
 _QUARTER_S = 6 * 3600.0
@@ -41,7 +41,19 @@ class SumsSoFar:
     total: FloatArray
     change: FloatArray
 
-    def plus(self, of_class: FloatArray, z: FloatArray, score: FloatArray) -> "SumsSoFar":
+    def plus_view(
+        self, view: View, facts: RoundContext, z: FloatArray, score: AnyFloats
+    ) -> "SumsSoFar":
+        """With the usable sources of a view that hold z (n_source, n), and their maps (n_source,
+        G).
+        """
+        is_usable = view.is_usable
+        day_s = facts.week_s if np.isfinite(facts.week_s) else facts.time_s
+        number = view.source_model[is_usable] * _QUARTERS + (int(day_s // _QUARTER_S) % _QUARTERS)
+        of_class = np.eye(facts.public.n_model * _QUARTERS)[number]
+        return self.plus(of_class, z[is_usable], score[is_usable])
+
+    def plus(self, of_class: FloatArray, z: FloatArray, score: AnyFloats) -> "SumsSoFar":
         """With k sums: their classes (k, c) and members (k, n), 0 or 1, and maps (k, G)."""
         before = (self.both, self.scores, self.rows, self.members, self.total)
         increments = (
@@ -154,27 +166,29 @@ class ParticipationRegression(NamesPlaces):
     def run(
         self, view: View, facts: RoundContext, state: SumsSoFar, rng: Rng
     ) -> tuple[Estimates, SumsSoFar]:
-        ue, source = (view.ue, view.source) if view.party is None else view.party
-        n = max(ue.max(initial=-1) + 1, len(state.both))
-        grid = PlaceGrid.from_area(facts.public.area, self.cell_m, n + _QUARTERS, self.label)
+        z = mark_members(view, len(state.both))
+        grid = PlaceGrid.from_area(
+            facts.public.area, self.cell_m, z.shape[1] + _QUARTERS, self.label
+        )
         if view.vantage == "model":
-            view, state = _remove_momentum(view, facts, state)
-        is_usable = view.is_usable
+            view, state = remove_momentum(view, facts, state)
         # what other members add cancels, and fewer directions miss one's own
-        score = self.span.compute_scores(replace(view, party=None), grid, rng)
-        score = score[is_usable].astype(float)
-        z = np.zeros((len(is_usable), n))
-        z[source, ue] = 1.0
-        day_s = facts.week_s if np.isfinite(facts.week_s) else facts.time_s
-        number = view.source_model[is_usable] * _QUARTERS + (int(day_s // _QUARTER_S) % _QUARTERS)
-        of_class = np.eye(facts.public.n_model * _QUARTERS)[number]
-        state = state.plus(of_class, z[is_usable], score - score.mean(axis=1, keepdims=True))
+        score = self.span.compute_scores(replace(view, party=None), grid, rng).astype(float)
+        state = state.plus_view(view, facts, z, score - score.mean(axis=1, keepdims=True))
         return self.answer_targets(
             view, state.estimate_maps(np.unique(view.ue), self.ridge), grid
         ), state
 
 
-def _remove_momentum(view: View, facts: RoundContext, state: SumsSoFar) -> tuple[View, SumsSoFar]:
+def mark_members(view: View, n: int) -> FloatArray:
+    """z (n_source, n or more), 0 or 1: which UEs each source holds."""
+    ue, source = (view.ue, view.source) if view.party is None else view.party
+    z = np.zeros((len(view.update), max(ue.max(initial=-1) + 1, n)))
+    z[source, ue] = 1.0
+    return z
+
+
+def remove_momentum(view: View, facts: RoundContext, state: SumsSoFar) -> tuple[View, SumsSoFar]:
     """Published steps less what the server's momentum repeats of the step before; a model at rest
     keeps velocity.
     """

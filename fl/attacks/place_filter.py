@@ -136,7 +136,7 @@ class PlaceFilter(Attack):
         weights = view.model_before.parameters[models]
         part = np.zeros((len(owner), len(grid)), dtype=np.float32)
         for k, m in enumerate(models.tolist()):
-            gradients = _build_gradients(view, weights[k], m, grid)
+            gradients = build_place_gradients(view, weights[k], m, grid.place_m)
             for row in np.flatnonzero(network == k):
                 part[row] = gradients.project_update(view.update[source[row]])
         return state.plus(PastUpdates(weights, models, owner, network, part))
@@ -181,7 +181,7 @@ class PlaceFilter(Attack):
         owner = owners[index]
         score = np.zeros((len(p), len(grid)), dtype=np.float32)
         for k, m in enumerate(state.of.tolist()):
-            gradients = _build_gradients(view, state.weights[k], m, grid)
+            gradients = build_place_gradients(view, state.weights[k], m, grid.place_m)
             for row in np.flatnonzero((state.network == k) & np.isin(state.owner, owner)):
                 searches = np.flatnonzero(owner == state.owner[row])
                 score[searches] += _explain_pairs(
@@ -204,13 +204,14 @@ def _explain_pairs(part: AnyFloats, p: IntArray, cosine: AnyFloats) -> AnyFloats
     return np.where(rest < _ALIKE, np.maximum(first**2, part**2), both)
 
 
-def _build_gradients(
-    view: View, weights: FloatArray, model: int, grid: PlaceGrid
+def build_place_gradients(
+    view: View, weights: FloatArray, model: int, place_m: FloatArray
 ) -> "PlaceGradients":
+    """Gradients at places (G, 2) of the network numbered model, with weights (d,)."""
     from fl.attacks.gradient_matching import PlaceGradients
 
     constants = view.model_before.constants
-    scaling = {name: constants[name][model] for name in ("centre_m", "scale_m")}
-    z = (grid.place_m - scaling["centre_m"]) / scaling["scale_m"]
-    waves = scaling["scale_m"][:, None] * constants["wave_vectors"][0].T
+    scale_m = constants["scale_m"][model]
+    waves = scale_m[:, None] * constants["wave_vectors"][0].T
+    z = (place_m - constants["centre_m"][model]) / scale_m
     return PlaceGradients(cast(RsrpNet, view.learner).net, weights, waves, z)

@@ -131,7 +131,7 @@ def compare_round(
     if not is_due(leakage, tracks, current):
         if current.round < leakage.first_round:
             tracks = _add_positions(leakage, tracks, current)
-        return _keep_answers(tracks, answers, current.round), []
+        return keep_answers(tracks, answers, current.round), []
     tracks = dict(tracks)
     rows_of_track = {}
     for label, estimates in current.estimates.items():
@@ -197,10 +197,8 @@ def _add_positions(leakage: Leakage, tracks: Tracks, current: ComparedRound) -> 
     return after
 
 
-def _keep_answers(
-    tracks: Tracks, answers: dict[str, dict[int, NamedPlaces]], number: int
-) -> Tracks:
-    """The tracks with what attacks answer in a round that is not compared: it stands until they
+def keep_answers(tracks: Tracks, answers: dict[str, dict[int, NamedPlaces]], number: int) -> Tracks:
+    """The tracks with what attacks answer in a round, without a comparison: it stands until they
     answer again.
     """
     after = dict(tracks)

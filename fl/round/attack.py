@@ -3,6 +3,7 @@ grants.
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from fl.round.state import Merge, Phase, States
 from fl.round.uploads import Uploads
 from fl.tracking.pseudonyms import Names, give_names
 from fl.types import ESTIMATE_KINDS, Estimates, Model
+from netsim.checkpoint import save_tree, to_tree
 from netsim.errors import BadInput
 from netsim.units import BoolArray, IntArray
 
@@ -23,15 +25,41 @@ def run_attacks(phase: Phase, merge: Merge, states: States) -> Merge:
     first. Attacks see and say names; what they said is translated afterwards. states: changed in
     place.
     """
+    views = _build_views(phase, merge, states)
+    seen = views
+    if phase.learning.threat.renames:
+        names, seen = _rename_views(phase, merge.uploads, views, states["names"])
+        states["names"] = names
+    if phase.setup.views is not None:
+        _keep_views(phase.setup.views, phase, merge, seen, states)
+    return replace(attack_views(phase, merge, seen, states), view=views[-1])
+
+
+def _keep_views(
+    folder: Path, phase: Phase, merge: Merge, views: list[View], states: States
+) -> None:
+    """Write what the attacker receives of a merge, by the names that it sees, and beside it what no
+    attack reads: whose these names are, and how updates were sent.
+    """
+    folder.mkdir(exist_ok=True)
+    uploads = merge.uploads
+    rows = uploads.made.with_values(np.zeros((len(uploads.ue), 0)), None)
+    heard = None if uploads.heard is None else rows
+    merge = replace(merge, uploads=replace(uploads, made=rows, sent=rows, got=None, heard=heard))
+    facts = replace(phase.facts, channel=None)
+    truth = merge, states["names"], states[f"server_optimiser.{phase.name}"]
+    name = f"{facts.round:06d}-{phase.name}.npz"
+    save_tree(folder / name, to_tree((facts, views)))
+    save_tree(folder / f"truth-{name}", to_tree(truth))
+
+
+def attack_views(phase: Phase, merge: Merge, views: list[View], states: States) -> Merge:
+    """A merge with what all attacks make of the views of it; states: changed in place."""
     learning = phase.learning
     threat = learning.threat
-    views = _build_views(phase, merge, states)
+    names: Names = states["names"]
     attacked = replace(merge, view=views[-1], estimates={}, beliefs={}, self_tests={})
-    names = states["names"]
-    if threat.renames:
-        names, views = _rename_views(phase, merge.uploads, views, names)
-        states["names"] = names
-    # attacks know of the channel what their views say
+    # links are the attacker's as far as they are in the view
     facts = replace(phase.facts, channel=None)
     for attack in learning.attacks:
         word = attack.word
@@ -96,7 +124,7 @@ def _build_views(phase: Phase, merge: Merge, states: States) -> list[View]:
     threat = learning.threat
     uploads = merge.uploads
     observed = uploads.to_observed()
-    looks = bool(learning.attacks) or learning.membership is not None
+    looks = bool(learning.attacks or learning.membership or phase.setup.views)
     targeted = threat.is_targeted(uploads.ue, phase.n_ue) & looks
     groups = [(phase.model, targeted)]
     if threat.observes == "updates":

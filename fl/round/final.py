@@ -28,7 +28,7 @@ from fl.references import (
     predict_held_out,
 )
 from fl.round import records
-from fl.round.leaked import collect_revised, tabulate_beliefs
+from fl.round.leaked import collect_revised, conclude_attacks, tabulate_beliefs
 from fl.round.learning import Learning
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import RoundState
@@ -66,24 +66,31 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
 
         audited = tabulate_canaries(setup, state.parts["audit"], spends, world.ues)
         _write_rows(setup, "audit", audited)
-    named = leakage.list_named_places(
-        setup.learning.leakage, state.leakage, world.area, world.places
-    )
-    _write_rows(setup, "named", named)
     _write_operator(setup, world)
-    _write_lists(setup, state, world, named)
-    _write_hindsight(setup, state, build_last_facts(setup, state, world))
-    for attack in setup.learning.attacks:
-        for row in attack.tabulate_learnt():
-            setup.recorder.write_row("learnt", attack=attack.label, **row)
+    write_final_attacks(setup, state, world, world.env.now)
     if setup.learning.threat.renames:
         rows = measure_unicity(state.whereabouts, setup.streams.derive_rng("unicity"))
         _write_rows(setup, "unicity", rows)
 
 
-def build_last_facts(setup: Setup, state: RoundState, world: World) -> RoundContext:
-    """Return what attacks know once the last round is over."""
-    now_s = world.env.now
+def write_final_attacks(setup: Setup, state: RoundState, world: World, now_s: float) -> None:
+    """Write what attacks say at the end, at now_s: places of each UE, lists, hindsight."""
+    facts = build_last_facts(setup, state, world, now_s)
+    if not state.concluded:
+        conclude_attacks(setup, world, state, facts)
+    named = leakage.list_named_places(
+        setup.learning.leakage, state.leakage, world.area, world.places
+    )
+    _write_rows(setup, "named", named)
+    _write_lists(setup, state, world, named)
+    _write_hindsight(setup, state, facts)
+    for attack in setup.learning.attacks:
+        for row in attack.tabulate_learnt():
+            setup.recorder.write_row("learnt", attack=attack.label, **row)
+
+
+def build_last_facts(setup: Setup, state: RoundState, world: World, now_s: float) -> RoundContext:
+    """Return what attacks know at now_s, once the last round is over."""
     return RoundContext(
         state.round,
         now_s,

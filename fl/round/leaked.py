@@ -30,7 +30,7 @@ from fl.leakage.linking import (
     tabulate_identification,
     translate_to_ues,
 )
-from fl.leakage.tracks import NamedPlaces, Whereabouts
+from fl.leakage.tracks import NamedPlaces, Whereabouts, collect_answers_inside
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import Collected, Merge, RoundState, States
 from fl.round.tables import Cells, Tables, build_columns, to_columns, to_xy_columns
@@ -94,6 +94,8 @@ def measure_leakage(
     if leakage.is_due(settings, state.leakage, compared_round):
         for label, revised in collect_revised(setup, states, facts).items():
             estimates[label] = translate_to_ues(revised, names)
+    if last:
+        estimates |= conclude_attacks(setup, world, state, facts)
     tables = Tables()
     named = compared_round.named
     if learning.threat.renames:
@@ -110,6 +112,27 @@ def measure_leakage(
         for label, belief in beliefs.items():
             tables += tabulate_beliefs(settings, label, belief, whereabouts, estimates[label])
     return rows, tables
+
+
+def conclude_attacks(
+    setup: Setup, world: World, state: RoundState, facts: RoundContext
+) -> dict[str, Estimates]:
+    """Estimates by label, about UEs, of attacks that look at a run once more after its last round.
+
+    state : with their answers in place of all earlier ones; changed in place.
+    """
+    state.concluded = True
+    estimates = {}
+    answers = {}
+    for attack in setup.learning.attacks:
+        rng = setup.streams.derive_rng(f"{attack.word}.conclude")
+        concluded = attack.conclude(state.parts[attack.word], facts, rng)
+        if concluded is not None:
+            translated = state.parts["names"].translate(concluded)
+            estimates[attack.label] = translated
+            answers[attack.label] = collect_answers_inside(translated, world.area)
+    state.leakage = leakage.keep_answers(state.leakage, answers, facts.round)
+    return estimates
 
 
 def tabulate_beliefs(

@@ -33,7 +33,6 @@ def write_round(recorder: Recorder, world: World, learning: Learning, outcome: R
     last = merges[-1]
     number = outcome.facts.round
     merged = {"round": number, "time_s": last.merged_s}
-    attacked = {"round": number, "time_s": max(merged.attacked_s for merged in merges)}
     held_out = select_scored(learning, state.held_out)
     scores = measure_utility(learning, state, held_out, world) | state.baselines.figures
     diagnosis = learning.learner.diagnose(outcome.before, collected.local)
@@ -50,12 +49,8 @@ def write_round(recorder: Recorder, world: World, learning: Learning, outcome: R
     measured = collected.taken.measured
     for merge in merges:
         write_uploads(recorder, learning, number, before, measured, merge.uploads, merge.phase)
-        _write_attacks(recorder, number, merge)
     write_links(recorder, world, number, last.uploads)
-    rows = [{**attacked, **row} for row in outcome.leakage]
-    recorder.write("leakage", to_columns("leakage", _add_times(last, rows)))
-    for table, columns in outcome.tables:
-        recorder.write(table, columns)
+    attacked = write_attacks(recorder, outcome)
     membership = [{**attacked, **row} for row in outcome.membership]
     recorder.write("membership", to_columns("membership", membership))
     for row in membership:
@@ -229,7 +224,23 @@ def write_links(recorder: Recorder, world: World, number: int, uploads: Uploads)
     )
 
 
-def _write_attacks(recorder: Recorder, number: int, merged: Merge) -> None:
+def write_attacks(recorder: Recorder, outcome: RoundOutcome) -> Row:
+    """Append what attacks of a round heard and said, and how far off they were; returns its number
+    and when they were made.
+    """
+    merges = outcome.merges
+    number = outcome.facts.round
+    attacked = {"round": number, "time_s": max(merged.attacked_s for merged in merges)}
+    for merged in merges:
+        _write_estimates(recorder, number, merged)
+    rows = [{**attacked, **row} for row in outcome.leakage]
+    recorder.write("leakage", to_columns("leakage", _add_times(merges[-1], rows)))
+    for table, columns in outcome.tables:
+        recorder.write(table, columns)
+    return attacked
+
+
+def _write_estimates(recorder: Recorder, number: int, merged: Merge) -> None:
     uploads = merged.uploads
     channel = uploads.overheard
     for label, estimates in merged.estimates.items():
@@ -402,8 +413,16 @@ def _list_metrics(learning: Learning, state: RoundState, scores: Metrics) -> lis
     ]
     for defense in learning.defenses:
         figures.append((defense.label, defense.collect_figures(parts[defense.word])))
-    for attack in learning.attacks:
-        figures.append((attack.label, attack.figures(parts[attack.word])))
+    return _list_figures(figures) + list_attack_metrics(learning, state)
+
+
+def list_attack_metrics(learning: Learning, state: RoundState) -> list[Row]:
+    """One row a figure that attacks say of themselves."""
+    attacks = learning.attacks
+    return _list_figures([(a.label, a.figures(state.parts[a.word])) for a in attacks])
+
+
+def _list_figures(figures: list[tuple[str, Metrics]]) -> list[Row]:
     rows = list[Row]()
     for label, values in figures:
         rows += [{"part": label, "name": name, "value": value} for name, value in values.items()]

@@ -23,6 +23,7 @@ from fl.round.setup import RoundStreams, Setup
 from fl.round.state import Collected, Merge, Phase, RoundOutcome, RoundState
 from fl.round.uploads import Uploads
 from fl.types import AnySpend, HeldOut, Model, RoundContext
+from netsim.checkpoint import save_tree, to_tree
 from netsim.radio.air import AirMemory, EndedUploads, EventUplink
 from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel
@@ -389,6 +390,9 @@ class LearningServer:
         last = state.played == learning.rounds or (
             self.policy.in_rounds and self.find_next_window() is None
         )
+        if self.setup.views is not None:
+            truth = collected.taken.measured, collected.local, last
+            save_tree(self.setup.views / f"truth-{facts.round:06d}.npz", to_tree(truth))
         rows, tables = measure_leakage(
             self.setup, self.world, state, facts, collected, merges, last
         )

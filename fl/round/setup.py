@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from fl.round.learning import Learning
 from fl.round.probe import SILENT, Probe
@@ -22,7 +23,7 @@ class Setup:
 
     days (n,) : on which UEs may measure (see `Data.with_days`). self_tests : whether attacks are
     tested on made updates. learns : whether UEs train; else they send zeros. probe : what an audit
-    sees.
+    sees. views : folder in which what the attacker receives is kept; None: they are not.
     """
 
     learning: Learning
@@ -38,6 +39,7 @@ class Setup:
     self_tests: bool = True
     learns: bool = True
     probe: Probe = SILENT
+    views: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class RoundState:
     whereabouts: truths that beliefs are compared with after the run, nothing without an attack that
     has beliefs. stopped: the next one would exceed the budget; ended_s: when the last one had
     ended; air: what is on the air, None where transmissions are planned; flight: updates under way
-    to a server without rounds.
+    to a server without rounds; concluded: whether attacks have looked at the whole run once more.
     """
 
     round: int
@@ -100,6 +100,7 @@ class RoundState:
     ended_s: float = 0.0
     air: AirMemory | None = None
     flight: Flight = field(default_factory=Flight)
+    concluded: bool = False
 
     def copy(self) -> RoundState:
         """A copy to work on."""

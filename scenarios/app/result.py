@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from plotly.graph_objects import Figure
 
+    from scenarios.app.results.shown import LinesByLabel
+    from scenarios.app.results.table import ByLabel
     from scenarios.app.study.study import Study
 
 
@@ -58,6 +60,7 @@ def run(
     command: str = "",
     replace: bool = False,
     resources: Resources = DEFAULT_RESOURCES,
+    views: bool = False,
 ) -> Result:
     """Run a study into the folder `out`; returns what it found.
 
@@ -65,12 +68,13 @@ def run(
     ends in the same bytes; a finished one is read back. With `replace` it is played again; the run
     of another study, which is refused otherwise, is replaced, and a checkpoint that cannot be used
     is forgotten. Everything runs on one thread, so results do not depend on the number of cores;
-    sweeps use several processes instead. resources : settings that change no result.
+    sweeps use several processes instead. resources : settings that change no result. views :
+    whether the folder keeps what the attacker receives.
     """
     from scenarios.app.run.job import Finished  # here, since what plays loads for long
     from scenarios.app.run.runner import build_run_job, play_job
 
-    job = build_run_job(study, out, command=command, replace=replace, resources=resources)
+    job = build_run_job(study, out, "", command, replace, resources, views)
     job.admit()
     job.first_version  # noqa: B018 - a summary that is written from here on is of another process
     try:
@@ -122,26 +126,7 @@ def open_sweep(*folders: str | Path) -> Results:
     if len(paths) == 1 and describe_file_kind(paths[0] / RUNS):
         runs = pandas.read_csv(paths[0] / RUNS)
     labels = group_by_label(gathered.summaries)
-    figures = []
-    for label, lines in build_lines_by_label(labels).items():
-        for line in lines:
-            values = [read_value(run, line.key) for run in labels[label]]
-            half = compute_ci95_half_width([*filter(isfinite, values)])
-            if isfinite(half) and not line.n and not line.key.startswith(_OWN_INTERVALS):
-                low = max(-1.0 if "correlation" in line.key else 0.0, line.value - half)
-                high = min(100.0 if line.unit == "%" else inf, line.value + half)
-                line = replace(line, low=low, high=high)
-            pattern = line.key.replace(f".{line.attack}.", f".{NAME}.")
-            figures.append(
-                {
-                    "label": label,
-                    "seeds": len(values),
-                    **vars(line),
-                    "pattern": pattern,
-                    "result": line.result,
-                    "baseline": line.baseline,
-                }
-            )
+    figures = tabulate_figures(labels, build_lines_by_label(labels))
     tables = {"runs": runs, "figures": pandas.DataFrame(figures)}
     return Results(tables, lambda: build_comparison_page(gathered, paths[0]))
 
@@ -163,6 +148,31 @@ def open_training(folder: str | Path) -> Results:
         for name in ("curve", "evaluations")
     }
     return Results(tables, lambda: build_training_page(seeds))
+
+
+def tabulate_figures(labels: ByLabel, lines_by_label: LinesByLabel) -> list[Fields]:
+    """Tabulate the lines of each label with 95 % intervals of their means over seeds."""
+    figures = []
+    for label, lines in lines_by_label.items():
+        for line in lines:
+            values = [read_value(run, line.key) for run in labels[label]]
+            half = compute_ci95_half_width([*filter(isfinite, values)])
+            if isfinite(half) and not line.n and not line.key.startswith(_OWN_INTERVALS):
+                low = max(-1.0 if "correlation" in line.key else 0.0, line.value - half)
+                high = min(100.0 if line.unit == "%" else inf, line.value + half)
+                line = replace(line, low=low, high=high)
+            pattern = line.key.replace(f".{line.attack}.", f".{NAME}.")
+            figures.append(
+                {
+                    "label": label,
+                    "seeds": len(values),
+                    **vars(line),
+                    "pattern": pattern,
+                    "result": line.result,
+                    "baseline": line.baseline,
+                }
+            )
+    return figures
 
 
 _OWN_INTERVALS = ("privacy.", "radio.", "membership.")

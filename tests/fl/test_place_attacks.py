@@ -17,7 +17,7 @@ from pytest import mark, raises
 from rows import read_cells, read_yaml
 from tabled import cases
 
-from fl.attacks.participation_regression import ParticipationRegression, _remove_momentum
+from fl.attacks.participation_regression import ParticipationRegression, remove_momentum
 from fl.attacks.place_filter import PlaceFilter
 from fl.attacks.place_maps import NeuronVotes, smooth_maps
 from fl.attacks.span import (
@@ -601,7 +601,7 @@ class TestParticipationRegression:
                 merged * arrived, np.array([arrived]), velocity
             )
             facts = replace(facts, public=replace(PUBLIC, server_momentum=0.7))
-            undone, state = _remove_momentum(replace(view, update=step), facts, state)
+            undone, state = remove_momentum(replace(view, update=step), facts, state)
             if arrived:
                 assert_allclose(undone.update, 1.5 * merged, atol=1e-12)
 

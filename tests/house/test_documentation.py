@@ -489,7 +489,7 @@ def test_every_slot_has_a_page_in_the_reference():
     assert [slot for slot in SLOTS if f"generated/slot-{slot}\n" not in listed] == []
 
 
-OTHER_TABLES = {"runs", "failures", "curve", "evaluations", "claims", "trials", "gate"}
+OTHER_TABLES = {"runs", "failures", "curve", "evaluations", "claims", "trials", "gate", "table"}
 KEY = re.compile(
     r"`((?:attack|baseline|utility|metric|eavesdropper|privacy|membership|updates|uplink)\.[\w.-]+\.\w+)`"
 )

@@ -1,6 +1,8 @@
 """Channels of what an attacker sees, as columns of numbers about places."""
 
 from fl.attacks.columns.base import Column
+from fl.attacks.columns.filters import RowFilters
+from fl.attacks.columns.spans import SpanMaps
 from fl.attacks.columns.uploads import (
     ArrivalDelays,
     FloorArea,
@@ -15,4 +17,6 @@ COLUMNS: tuple[Column, ...] = (
     ArrivalDelays(),
     Losses(),
     OperatorFixes(),
+    SpanMaps(),
+    RowFilters(),
 )

@@ -14,7 +14,7 @@ from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public, RoundContext
 from netsim.columns import frozen
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import AnyFloats, FloatArray, IntArray
 
 _AROUND_M = 25.0
 _LEAST_STD = 1e-9  # a map that is as flat tells nothing
@@ -110,7 +110,7 @@ def add_by_ue(total: FloatArray | None, ue: IntArray, value: FloatArray) -> Floa
     return grown
 
 
-def look_up_ues(total: FloatArray, ue: IntArray) -> FloatArray:
+def look_up_ues(total: AnyFloats, ue: IntArray) -> FloatArray:
     """Totals (n, ...) of UEs (n,); 0 of one that it does not have."""
     found = np.zeros((len(ue), *total.shape[1:]))
     is_known = ue < len(total)

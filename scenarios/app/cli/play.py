@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netsim.errors import BadInput
+from netsim.part import add_plugin_file
 from netsim.safe import describe_file_kind
 from scenarios.app.cli.options import (
     DONE,
@@ -29,11 +30,11 @@ from scenarios.app.cli.options import (
 )
 from scenarios.app.cli.outcome import open_page, print_outcome, show_progress
 from scenarios.app.report.report import write_report, write_run_page
-from scenarios.app.results.folder import PAGE, SUMMARY, read_json, refuse_failures
+from scenarios.app.results.folder import PAGE, STUDY, SUMMARY, read_json, refuse_failures
 from scenarios.app.results.read import list_finished_runs
 from scenarios.app.results.statistics import format_figure
-from scenarios.app.study import Fields
-from scenarios.app.study.load import Scenario, load
+from scenarios.app.study import Fields, Value
+from scenarios.app.study.load import Scenario, load, parse_value
 
 if TYPE_CHECKING:
     from scenarios.app.claims.claim import Verdict
@@ -49,7 +50,9 @@ def play_study(scenario: Scenario, out: Path, args: argparse.Namespace, title: s
     from scenarios.app.run.runner import build_run_job
 
     study = scenario.study
-    done = not args.replace and build_run_job(study, out).find_summary() is not None
+    views = getattr(args, "views", False)
+    job = build_run_job(study, out, views=views)
+    done = not args.replace and job.find_summary() is not None
     if done and not args.json:
         say(
             f"netsim: {out}: this run is finished, and this is its result; --replace "
@@ -58,7 +61,7 @@ def play_study(scenario: Scenario, out: Path, args: argparse.Namespace, title: s
         )
     with show_progress(args, title) as tell, scenario.locate_errors():
         run = run_study(
-            study, out, tell, join_command_line(), args.replace, read_resources(args)
+            study, out, tell, join_command_line(), args.replace, read_resources(args), views
         ).run
         if not done or not describe_file_kind(out / PAGE):
             write_run_page(run)
@@ -82,6 +85,32 @@ def run_from_options(args: argparse.Namespace) -> int:
     if any(n for key, n in played.summary.items() if key.endswith(".violated")):
         return FAILED
     return DONE
+
+
+def attack_from_options(args: argparse.Namespace) -> None:
+    """Attack the views of a run, draw the page, print the result."""
+    from scenarios.app.run.attacked import attack_run
+    from scenarios.app.run.runner import build_run_job
+
+    attacks = [_read_attack(text) for text in args.attacks]  # before a study is read
+    folder = Path(args.folder)
+    scenario = Scenario.from_source(folder / STUDY, {"learning.attacks": attacks})
+    command = join_command_line()
+    job = build_run_job(scenario.study, args.out, command=command, replace=args.replace)
+    with show_progress(args, folder.name) as tell, scenario.locate_errors():
+        played = attack_run(folder, job, tell)
+    write_run_page(played)
+    print_outcome(job.folder, args, folder.name, played)
+    open_page(job.folder, args)
+
+
+def _read_attack(text: str) -> Value:
+    """Return an attack as a scenario has it: of its kind, its settings, or a class of a file."""
+    file, _, name = text.rpartition(":")
+    if file.endswith(".py"):
+        return {"kind": add_plugin_file("attack", Path(file), name)}
+    value = parse_value(text, "--attack")
+    return {"kind": value} if isinstance(value, str) else value
 
 
 def audit_from_options(args: argparse.Namespace) -> int:

@@ -23,11 +23,14 @@ _TITLE = "netsim compare --figure"
 """of the file, by which it is known to be ours"""
 
 
-def write_figure(tables: Mapping[str, pandas.DataFrame], x: str, y: str, path: Path) -> int:
+def write_figure(
+    tables: Mapping[str, pandas.DataFrame], x: str, y: str, path: Path, chance: bool = False
+) -> int:
     """Draw a main figure y of each label against x, a column of runs, with its 95 % interval.
 
     tables : of `open_sweep`. y has NAME for the attack, the strongest. A line joins labels of a
-    curve, and those that differ in KEY=VALUE of x alone. Returns how many labels are left out: they
+    curve, and those that differ in KEY=VALUE of x alone. chance : whether a bar marks the largest
+    chance of each share. Returns how many labels are left out: they
     have no finite numbers.
     """
     from pandas import to_numeric
@@ -67,6 +70,9 @@ def write_figure(tables: Mapping[str, pandas.DataFrame], x: str, y: str, path: P
         for name, part in drawn.groupby("series"):
             bars = [part["value"] - part["low"], part["high"] - part["value"]]
             axes.errorbar(part["at"], part["value"], bars, label=name or "all")
+        if chance:
+            levels = [max(level for _, level in pairs) for pairs in drawn["baseline_values"]]
+            axes.plot(drawn["at"], levels, "_", color="grey", label="chance")
         is_log = is_wide(drawn["at"]) and min(drawn["at"]) > 0
         names = dict(zip(figures["key"], figures["name"] + ", " + figures["unit"], strict=True))
         axes.set(

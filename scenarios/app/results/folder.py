@@ -12,6 +12,7 @@ from dataclasses import astuple, dataclass, fields
 from io import StringIO, TextIOWrapper
 from math import isfinite
 from pathlib import Path
+from shutil import rmtree
 from typing import Literal, TextIO, get_args
 
 import numpy as np
@@ -76,6 +77,8 @@ PLAN = "plan.json"
 PAGE = "report.html"
 ERROR = "error.txt"
 """the traceback of a run that failed"""
+VIEWS = "views"
+"""the folder of what the attacker received"""
 EXPORT = "tracks.geojson"
 """the file of `netsim export`"""
 RESULTS = (
@@ -228,6 +231,12 @@ def clear_results(folder: Path) -> None:
     """Forget the results of a run; its study stays until another one is written."""
     for name in RESULTS:
         (folder / name).unlink(missing_ok=True)
+    remove_views(folder)
+
+
+def remove_views(folder: Path) -> None:
+    """Remove the views that a run kept; not through a link, which stays and is refused."""
+    rmtree(folder / VIEWS, ignore_errors=True)
 
 
 def remove_run(folder: Path) -> None:

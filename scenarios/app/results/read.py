@@ -102,6 +102,13 @@ class _Sampling(BaseModel, strict=True):
     every_s: _Seconds
 
 
+class _KeptViews(BaseModel, strict=True):
+    """Last window of a run with views, and when it ended."""
+
+    round: int
+    time_s: _Seconds
+
+
 _NOTICE = TypeAdapter(Notice)
 
 
@@ -135,6 +142,7 @@ class Manifest(BaseModel, strict=True):
     tables: dict[str, int] | None = None
     empty_rounds: int = 0
     stopped_by_budget: bool = False
+    views: _KeptViews | None = None
 
     @classmethod
     def from_folder(cls, folder: Path) -> Manifest:

@@ -50,6 +50,7 @@ from scenarios.app.results.folder import (
     ERROR,
     STUDY,
     SUMMARY,
+    VIEWS,
     Mark,
     get_played_version,
     has_our_marker,
@@ -57,6 +58,8 @@ from scenarios.app.results.folder import (
     lock_folder,
     read_json,
     refuse_irregular_files,
+    refuse_links,
+    remove_views,
 )
 from scenarios.app.run.events import Watch, ignore_event
 from scenarios.app.study import Fields, Record, Value
@@ -80,6 +83,8 @@ _NO_CONTENT = (".html", ".part")
 """ends of names that say nothing of the content of a folder: pages, and files that are being
 written"""
 MOST_TEXT_BYTES = 2**26
+KEEPS_VIEWS = ("keeps views",)
+"""notes of a run that keeps what its attacker receives"""
 
 
 @dataclass(frozen=True)
@@ -144,6 +149,7 @@ class Job:
         if not has_our_marker(folder, kind.name):
             return
         refuse_irregular_files(folder, lambda name: name in kind.files)
+        refuse_links(folder, [VIEWS])
         begun = describe_file_kind(folder / STUDY) or describe_file_kind(folder / kind.record)
         if not begun or self.is_here():
             return
@@ -230,6 +236,7 @@ class Job:
         for name in self.kind.files:
             if name != STUDY:
                 (self.folder / name).unlink(missing_ok=True)
+        remove_views(self.folder)
 
     def settle(self) -> None:
         """Remove what finished work does not need: its checkpoint, and the error of a failed

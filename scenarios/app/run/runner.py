@@ -26,7 +26,7 @@ from scenarios.app.run.how import (
     Resources,
     use_one_thread,
 )
-from scenarios.app.run.job import Job, JobKind, digest_inputs
+from scenarios.app.run.job import KEEPS_VIEWS, Job, JobKind, digest_inputs
 from scenarios.app.run.kept import UNPLAYED, keep_run
 from scenarios.app.run.simulate import LearningPlay, PlannedStudy, RadioPlay
 from scenarios.app.run.towns import teach_attacks
@@ -41,12 +41,16 @@ def build_run_job(
     command: str = "",
     replace: bool = False,
     resources: Resources = DEFAULT_RESOURCES,
+    views: bool = False,
 ) -> Job:
-    """Return a run as a job; command : what its manifest says that made it."""
+    """Return a run as a job; command : what its manifest says that made it; views : whether it
+    keeps what its attacker receives.
+    """
     options = {"command": command, "resources": resources}
-    return Job(
-        RUN, study, study.seed, digest_inputs(study), Path(folder), label, replace, (), options
-    )
+    # BadInput where nothing is learnt
+    notes = KEEPS_VIEWS if views and study.learned else ()
+    inputs = digest_inputs(study)
+    return Job(RUN, study, study.seed, inputs, Path(folder), label, replace, notes, options)
 
 
 def play_job(job: Job, watch: Watch) -> Run:
@@ -57,10 +61,16 @@ def play_job(job: Job, watch: Watch) -> Run:
             with threadpool_limits(limits=1):
                 return RadioPlay(job, study, watch).play()
         with use_one_thread():
-            cache = find_cache_folder()
-            planned = plan_study(study, cache)
-            taught = teach_attacks(planned.study, cache, watch)
-            return LearningPlay(job, study, replace(planned, study=taught), watch).play()
+            return LearningPlay(job, study, prepare_study(study, watch), watch).play()
+
+
+def prepare_study(study: Study, watch: Watch) -> PlannedStudy:
+    """Return a study with all that is found out before it is played: its plan, and what attacks
+    learn on made-up towns.
+    """
+    cache = find_cache_folder()
+    planned = plan_study(study, cache)
+    return replace(planned, study=teach_attacks(planned.study, cache, watch))
 
 
 def _play_run(job: Job, watch: Watch) -> Fields:

@@ -23,11 +23,19 @@ from netsim.radio.downlink import receive_broadcast
 from netsim.record import Recorder, write_json
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
-from scenarios.app.results.folder import PLAN, QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS, SURFACES
+from scenarios.app.results.folder import (
+    PLAN,
+    QUANTITIES,
+    RADIO,
+    RADIO_STUDY,
+    SELECTIONS,
+    SURFACES,
+    VIEWS,
+)
 from scenarios.app.results.read import Run
 from scenarios.app.results.summary import summarise_radio, summarise_run
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.run.job import Job
+from scenarios.app.run.job import KEEPS_VIEWS, Job
 from scenarios.app.run.measured import DriveSamples, read_measured
 from scenarios.app.run.play import (
     Play,
@@ -275,6 +283,8 @@ class LearningPlay(Play):
     def __init__(self, job: Job, study: Study, planned: PlannedStudy, watch: Watch) -> None:
         began_s = time.perf_counter()
         world, self.setup = prepare_run(planned.study, job.folder)
+        if job.notes == KEEPS_VIEWS:
+            self.setup = replace(self.setup, views=job.folder / VIEWS)
         super().__init__(job, study, world, self.setup.recorder, watch, began_s)
         self.report = planned.report
         self.last = Event("round", 0, 0)
@@ -373,7 +383,10 @@ class LearningPlay(Play):
         write_points(folder, last)
         if maps := build_surfaces(setup, last, self.world):
             write_arrays(folder / SURFACES, maps)
-        return {"empty_rounds": self.memory.empty, "stopped_by_budget": last.stopped}
+        fields: Fields = {"empty_rounds": self.memory.empty, "stopped_by_budget": last.stopped}
+        if setup.views is not None:
+            fields[VIEWS] = {"round": last.round, "time_s": self.world.env.now}
+        return fields
 
     def find_notices(self) -> Iterator[Notice]:
         learning = self.setup.learning

@@ -69,7 +69,7 @@ def _take_lesson(play: LearningPlay) -> State:
     state = play.memory.state
     owner = state.parts["names"].owner
     places = play.world.places
-    facts = build_last_facts(play.setup, state, play.world)
+    facts = build_last_facts(play.setup, state, play.world, play.world.env.now)
     town = MadeUpTown(facts, np.arange(len(owner)), places.home_m[owner], places.work_m[owner])
     rng = play.setup.streams.derive_rng(f"{attack.word}.lesson")
     return attack.take_lesson(state.parts[attack.word], town, rng)

@@ -1,0 +1,93 @@
+"""Columns of single updates under noise: matched filters for what a place would make of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fl.attacks.base import View
+from fl.attacks.columns.base import Column, Scene, Tally, add_by_ue, look_up_ues
+from fl.attacks.place_filter import build_place_gradients
+from fl.learners.rsrp_net import RsrpNet
+from fl.types import RoundContext
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+
+class RowFilters(Column):
+    r"""What single updates of a UE hold of what a place x would make of them, beyond noise.
+
+    With a(x) what the first layer reads of x, and 1; D_r = [dW; db] of that layer, with n units, in
+    the update u_r of round r; sigma_r the root mean square of u_r, which noise makes up; and R
+    rounds:
+
+        q = sum_r (|D_r^T a|^2 / (|a|^2 sigma_r^2) - n) / sqrt(2 n R),
+        c = log(1 + mean_r b_r^2),    b_r = <u_r, grad F(x; w_r)> / (|grad F| sigma_r).
+
+    In noise alone q and b_r have mean 0 and variance 1. The columns are arsinh(q / 2) and c, each
+    less its mean over all UEs: what many updates hold tells no UEs apart.
+
+    They are of all rounds; of those off work; and of those at work (see `classify_window`).
+    """
+
+    names = (
+        "filter by layer",
+        "filter by gradient",
+        "filter by layer off work",
+        "filter by gradient off work",
+        "filter by layer at work",
+        "filter by gradient at work",
+    )
+    grant = "single updates"
+
+    def observe(
+        self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
+    ) -> Tally:
+        if view.vantage != "updates" or not isinstance(view.learner, RsrpNet):
+            return tally
+        # rounds count among all, and those of their window: (windows, 1)
+        among = np.isin(range(3), [0, classify_window(facts)])[:, None]
+        rounds = (among * view.is_usable[view.source, None, None]).astype(float)
+        total = among[:, None] * measure_rows(view, scene.place_m)[view.source, None]
+        return {
+            "rounds": add_by_ue(tally.get("rounds"), view.ue, rounds),
+            "total": add_by_ue(tally.get("total"), view.ue, total),
+        }
+
+    def compute(self, tally: Tally, scene: Scene, ue: IntArray) -> FloatArray:
+        if not tally:
+            return self.build_zeros(ue, scene)
+        rounds = tally["rounds"]  # (N, windows, 1)
+        n = np.maximum(rounds, 1.0)
+        energy, square = np.moveaxis(tally["total"], 2, 0)
+        maps = np.stack([np.arcsinh(energy / np.sqrt(4.0 * n)), np.log1p(square / n)], axis=2)
+        is_seen = rounds[:, :, None] > 0
+        mean = maps.sum(axis=0) / np.maximum(is_seen.sum(axis=0), 1)
+        columns = look_up_ues(maps - is_seen * mean, ue)
+        # (n, windows, 2, G) to one number a name
+        return columns.reshape(len(ue), 6, len(scene.place)).transpose(1, 0, 2)
+
+
+def classify_window(facts: RoundContext) -> int:
+    """1 of a window of data off work, with its middle at the weekend, or at night if it is no
+    longer than 6 h; 2 of one at work, a longer one on a workday, or without a clock, or a short one
+    about noon; 0 of others.
+    """
+    hour = (facts.week_s - facts.round_s / 2) / 3600.0 % 168.0
+    of_day = hour % 24.0
+    is_long = facts.round_s > 21600.0  # night and day are one window
+    if hour >= 120.0 or (of_day <= 6.0 and not is_long):
+        return 1
+    return 2 if is_long or 10.0 <= of_day <= 16.0 else 0
+
+
+def measure_rows(view: View, place_m: FloatArray) -> FloatArray:
+    """Terms of q sqrt(R), and b^2, of updates at places (G, 2): (n_source, 2, G); 0 of one that is
+    not usable, and where a network has diverged or is not known.
+    """
+    measured = np.zeros((len(view.update), 2, len(place_m)))
+    for m in np.unique(view.source_model):
+        gradients = build_place_gradients(view, view.model_before.parameters[m], m, place_m)
+        for row in np.flatnonzero(view.is_usable & (view.source_model == m)):
+            measured[row] = gradients.measure_update(view.update[row])
+    measured[:, 1] = view.update.shape[1] * measured[:, 1] ** 2
+    return measured
