@@ -115,7 +115,7 @@ def test_an_adapted_sweep_has_it_among_its_candidates(write):
     changes = {"learning.threat": {"observes": "aggregate"}, "vary": {"seed": [1]}}
     scenario = write([{"kind": "closed-form"}], changes)
     (point,) = plan_points(scenario.study, scenario.overrides)
-    written, candidates, _ = _collect_candidates(scenario, point, scenario.study, 4)
+    written, candidates, _ = _collect_candidates(scenario, point, scenario.study, 4, False)
     assert [part["kind"] for part in written] == ["closed-form", "fused"]
     assert [part["kind"] for part in candidates[:2]] == ["closed-form", "fused"]
     assert len(candidates) == 4
