@@ -82,7 +82,7 @@ class Fused(Attack):
         "disaggregation) solve for raw updates, and matched filters of Scharf and Friedlander 1994"
     )
     example = {"kind": "fused", "towns": 0}
-    space = {"towns": (4,)}
+    space = {"towns": (4, 0)}
     needs = {
         "positions": "says where UEs live, and these data have no places to compare that with",
         PARTICIPANTS: (
