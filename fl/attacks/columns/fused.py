@@ -77,9 +77,9 @@ class Fused(Attack):
     _weights: dict[str, tuple[float, ...]] | None = PrivateAttr(None)
 
     reference = (
-        "A log-linear model over places, of all channels, learnt on made-up towns; among them ridge "
+        "A log-linear model over places, learnt on made-up towns; among its columns the ridge "
         "regression of Hoerl and Kennard 1970 on who took part, where Lam et al. 2021 (gradient "
-        "disaggregation) solve for raw updates, and matched filters of Scharf and Friedlander 1994"
+        "disaggregation) solve for raw updates, and the filter of Scharf and Friedlander 1994"
     )
     example = {"kind": "fused", "towns": 0}
     space = {"towns": (4, 0)}
