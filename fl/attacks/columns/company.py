@@ -69,7 +69,7 @@ class SumsSoFar:
             self.change,
         )
 
-    def estimate_maps(self, ridge: float) -> FloatArray:
+    def estimate_maps(self, ridge: float) -> AnyFloats:
         """Theta (n, G) of all UEs, of rows less the means of their classes; 0 of one that was
         always there.
         """
