@@ -120,10 +120,10 @@ class HomeZone(Withholding):
     are the places where UEs were at night.
 
     An update leaves through the cell that serves the UE, also near home, and so tells roughly where
-    that is (see the attack `home-cells`). With `defer_upload` a UE notes which cells serve it
-    within its zone, at each request of the server, and answers only outside of the zone and through
-    another cell. What it measured meanwhile is learnt from later, among the earlier records that
-    devices keep.
+    that is (see the attack `fused`). With `defer_upload` a UE notes which cells serve it within its
+    zone, at each request of the server, and answers only outside of the zone and through another
+    cell. What it measured meanwhile is learnt from later, among the earlier records that devices
+    keep.
 
     What the silence gives away: an exact zone is a hole with the home in its middle, which an
     attacker that collects the places around it can find; a shifted one leaves a side open on which

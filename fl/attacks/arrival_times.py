@@ -94,6 +94,15 @@ def iterate_relative_levels_db(
         yield level_db
 
 
+def compute_relative_levels_db(place_m: FloatArray, public: Public) -> FloatArray:
+    """Levels (n_cell, G) of all cells at places (G, 2), as `iterate_relative_levels_db` has
+    them.
+    """
+    if public.antennas is None:
+        raise ValueError("base stations without places, which `check` refuses")
+    return np.array(list(iterate_relative_levels_db(place_m, public.antennas, public.ue_height_m)))
+
+
 class RankMatch:
     r"""Matches the ranks of the values of links (k,) with those of the distances of their cells'
     places.

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from fl.networks.mlp import Mlp
-from netsim.units import AnyFloats, FloatArray, IntArray
+from netsim.units import AnyFloats, FloatArray
 
 _STILL = 1e-5  # a start that moves no more than this ...
 _PATIENCE = 10  # ... in this number of iterations has settled
@@ -160,12 +160,7 @@ def _update_inverse(inverse: Tensor, way: Tensor, bend: Tensor, learnt: Tensor) 
 
 
 class PlaceGradients:
-    """v(x) = dF/dw / |dF/dw| of places z (G, 2) under weights (d,), never formed.
-
-    With activations a_l and deltas D_l (see `fl.networks.mlp`),
-
-        <dF/dw(x), dF/dw(x')> = sum_l (a_{l-1} . a'_{l-1} + 1) (D_l . D'_l).
-    """
+    """v(x) = dF/dw / |dF/dw| of places z (G, 2) under weights (d,), never formed (see above)."""
 
     def __init__(self, net: Mlp, weights: FloatArray, waves: FloatArray, z: FloatArray) -> None:
         flat = torch.from_numpy(weights).float()[None]
@@ -176,10 +171,6 @@ class PlaceGradients:
         self._net = net
         self._deltas = net.compute_deltas(flat, slopes, torch.ones_like(out))
         self._size = net.compute_squared_norms(self._activations, self._deltas)[0].sqrt()
-
-    def project_update(self, update: FloatArray) -> AnyFloats:
-        """v(x) . u / |u| (G,) of an update u (d,)."""
-        return self.measure_update(update)[1]
 
     def measure_update(self, update: FloatArray) -> AnyFloats:
         """(|a^T D|^2 d / (|a| |u|)^2 - n) / sqrt(2 n), with a(x) = [z(x); 1] and D = [U_1; v_1] of
@@ -193,17 +184,6 @@ class PlaceGradients:
         excess = (len(u) * squares[0] / (squares[1] + 1.0) - n) / (2 * n) ** 0.5
         products = [(part * d).sum(dim=-1) for part, d in zip(parts, self._deltas, strict=True)]
         product = torch.stack(products).sum(dim=0) / self._size
-        return self._replace_non_finite(torch.cat([excess, product]))
-
-    def compute_cosines(self, place: IntArray) -> AnyFloats:
-        """v(p) . v(x) (m, G) of places p (m,)."""
-        products = []
-        for a, d in zip(self._activations, self._deltas, strict=True):
-            products.append((a[:, place] @ a.mT + 1.0) * (d[:, place] @ d.mT))
-        total = torch.stack(products).sum(dim=0)
-        return self._replace_non_finite(total[0] / self._size / self._size[place][:, None])
-
-    @staticmethod
-    def _replace_non_finite(values: Tensor) -> AnyFloats:
-        """0 where a gradient of a network that has diverged is none."""
-        return cast(AnyFloats, values.nan_to_num(0.0, 0.0, 0.0).numpy())
+        measured = torch.cat([excess, product])
+        # a gradient of a network that has diverged is none
+        return cast(AnyFloats, measured.nan_to_num(0.0, 0.0, 0.0).numpy())

@@ -1,30 +1,42 @@
 r"""Homes from what base stations measure of UEs that send at night: enhanced cell identity."""
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
+from scipy.special import softmax
 
+from fl.attacks.arrival_times import UploadAttack, compute_relative_levels_db
 from fl.attacks.base import View
-from fl.attacks.home_cells import (
-    NightAttack,
-    compute_cell_log_law,
-    compute_relative_levels_db,
+from fl.attacks.dwell import HourRange
+from fl.attacks.place_maps import (
+    NamesPlaces,
+    NeuronVotes,
+    PlaceMaps,
+    pair_owners_with_sources,
+    smooth_maps,
 )
-from fl.attacks.place_maps import NeuronVotes, PlaceMaps, pair_owners_with_sources, smooth_maps
 from fl.attacks.threat import MEASURED
-from fl.tracking.place_grid import PlaceGrid
+from fl.notice import Prepared, notice
+from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
+from fl.tracking.population import POPULATIONS, InBuildings, PopulationPrior
 from fl.types import Estimates, Public, RoundContext
+from netsim.clock import DAY_S
 from netsim.columns import frozen
+from netsim.notice import Notice
 from netsim.radio.path_loss import compute_urban_sight
 from netsim.radio.positioning import EXCESS_MEAN_M, EXCESS_STD_M, NetworkFixes
 from netsim.rng import Rng
-from netsim.units import FloatArray
+from netsim.units import BoolArray, Float32Array, FloatArray
 
 AWAY = 0.1
 """probability that a UE is not at home on a night, and that a vote says nothing of home"""
 _SHADOWING_DB = 8.0
 _OF_UNIT = 12.0**-0.5  # standard deviation of a uniform number between 0 and 1
 _LEAST = 1e-30  # beside a likelihood, or a vote
+_SOFT_DB = 5.0
+_LEAST_OF_CELL = 0.02  # of the law of cells
 
 
 @frozen
@@ -37,7 +49,7 @@ class Heard:
     votes: PlaceMaps
 
 
-class NetworkPositioning(NightAttack):
+class NetworkPositioning(NamesPlaces, UploadAttack):
     r"""Names homes by what base stations measure of the UEs that send at night: enhanced cell
     identity.
 
@@ -49,10 +61,13 @@ class NetworkPositioning(NightAttack):
         L(h) = p(b | h) sum_s p(s | d) N(path; d + e_s, std_s^2) N(angle; azimuth, angle_std_s^2)
 
     with e_s the mean excess of the path, and deviations that a step of the path and a cell of the
-    grid widen; p(b | h) is that of `home-cells`, p(s | d) that of UMa [3GPP TR 38.901, Table
-    7.4.2-1]. Levels of sites count beside their mean, with nominal ones by path loss of exponent
-    3.5 and a deviation of 8 dB. With A(h) the probability of `population`, and 0.1 that a UE is
-    elsewhere on a night,
+    grid widen, p(s | d) that of UMa [3GPP TR 38.901, Table 7.4.2-1], and
+
+        p(b | h) = max(softmax_b((P_b + G_b(h) - 35 log10 d_b(h)) / 5 dB), 0.02)
+
+    with power P, gain G of usual sector antennas and distance d. Levels of sites count beside their
+    mean, with nominal ones by path loss of exponent 3.5 and a deviation of 8 dB. With A(h) the
+    probability of `population`, and 0.1 that a UE is elsewhere on a night,
 
         log P(h) = log A(h) + mean log(0.9 L(h) + 0.1 sum_h A L) + const
 
@@ -63,6 +78,15 @@ class NetworkPositioning(NightAttack):
     """
 
     kind: Literal["network-positioning"] = "network-positioning"
+    cell_m: float | None = Field(25.0, ge=0.1, le=1e6)
+    """largest distance between the places that are compared, m; none: as of span"""
+    home_hours: HourRange = (0.0, 6.0)
+    """hours between which an upload that is asked for tells of home, both included; 22 to 6 goes
+    over midnight"""
+    population: Annotated[PopulationPrior, POPULATIONS] = InBuildings()
+    """where people live, as far as the attacker knows"""
+    hit_radius_m: float = Field(100.0, gt=0, le=1e6)
+    """radius of the disc that should hold the home, m"""
     votes: NeuronVotes | None = None
     """an attack on updates whose map is multiplied with its own; none: it reads no update"""
 
@@ -76,6 +100,44 @@ class NetworkPositioning(NightAttack):
         ),
         "positions": "says where UEs live, and these data have no places to compare that with",
     }
+
+    @property
+    def reads_sums(self) -> bool:
+        return True
+
+    @property
+    def reads_the_city(self) -> bool:
+        return self.population.reads_city
+
+    def check(self, public: Public, n_ue: int) -> None:
+        super().check(public, n_ue)
+        self.population.compute_probability(self.build_grid(public, n_ue), public)
+
+    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+        yield from super().notices(prepared)
+        for facts in prepared.rounds():
+            if self.is_night(np.array([facts.time_s]), facts).any():
+                return
+        start_h, end_h = self.home_hours
+        yield notice("attack-nights-missed", self.label, start_h=start_h, end_h=end_h)
+
+    def is_night(self, time_s: FloatArray, facts: RoundContext) -> BoolArray:
+        """Which times (n,) are in the home hours by the wall clock; all, if it is unknown."""
+        hour = (facts.week_s + (time_s - facts.time_s)) % DAY_S / 3600.0
+        start, end = self.home_hours
+        return np.isnan(hour) | ((hour - start) % 24 <= (end - start) % 24)
+
+    def build_grid(self, public: Public, n_ue: int) -> PlaceGrid:
+        """The places that are compared, in the maps of n_ue UEs."""
+        return PlaceGrid.from_area(public.area, self.cell_m, n_ue + public.n_cell, self.label)
+
+    def sum_discs(self, log_law: FloatArray, grid: PlaceGrid, public: Public) -> Float32Array:
+        """Probability (n, G) within hit_radius_m of each place, by the population and log laws (n,
+        G).
+        """
+        log_prior = np.log(self.population.compute_probability(grid, public))
+        p = np.asarray(softmax(log_law + log_prior, axis=1), dtype=np.float32)
+        return compute_disc_masses(p, grid, self.hit_radius_m)
 
     def start(self) -> Heard:
         return Heard(PlaceMaps.empty(), PlaceMaps.empty())
@@ -144,3 +206,9 @@ class NetworkPositioning(NightAttack):
 def _compute_density(away: FloatArray, std: FloatArray) -> FloatArray:
     """N(away; 0, std^2) (G,) up to a factor; 1 where it is NaN: not measured."""
     return np.nan_to_num(np.exp(-0.5 * (away / std) ** 2) / std, nan=1.0)
+
+
+def compute_cell_log_law(place_m: FloatArray, public: Public) -> FloatArray:
+    """log p(b | h) (n_cell, G) of homes at places (G, 2)."""
+    level_db = compute_relative_levels_db(place_m, public)
+    return np.log(np.maximum(softmax(level_db / _SOFT_DB, axis=0), _LEAST_OF_CELL))

@@ -1,30 +1,24 @@
 """What arrival times and cells of uploads give away: exact cases, invariances, memory, views, and
 how claims score."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from arrays import read_array
 from fl_values import build_updates
-from numpy.linalg import norm
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import mark, raises
-from tabled import cases
 
-from fl.attacks.arrival_times import ArrivalTimes, Rings, iterate_relative_levels_db
+from fl.attacks.arrival_times import ArrivalTimes, Rings
 from fl.attacks.base import View
-from fl.attacks.home_cells import HomeCells, compute_cell_log_law
 from fl.attacks.threat import CELLS, Threat
 from fl.leakage.reliability import compute_near_auc
 from fl.learners.rsrp_net import RsrpNet
 from fl.round.learning import Learning
-from fl.tracking.place_grid import PlaceGrid
 from fl.types import Antennas, Model, Public, Received, RoundContext, Timing
 from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
-from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -327,128 +321,6 @@ class TestClaims:
         assert values == {"attack.a.near_auc": 0.5, "attack.a.moved_auc": 0.0}
         none = {name: column[kind == ""] for name, column in estimates.items()}
         assert compute_measures(collect_claim_aucs(none, links, 100.0), "a") == {}
-
-
-# -- homes told by the cells of uploads at night
-
-HOUR_S = 3600.0
-
-
-def make_attack(**options):
-    return HomeCells.model_validate_json(json.dumps({"kind": "home-cells", **options}), strict=True)
-
-
-def town(n_cell=7, seed=0):
-    """Cells at random places, and buildings of which some have far more floors."""
-    rng = default_rng(seed)
-    at_m = np.column_stack([AREA.sample(rng.uniform(size=(n_cell, 2))), np.full(n_cell, 25.0)])
-    house_m = AREA.sample(rng.uniform(size=(30, 2)))
-    area_m2 = 10 ** rng.uniform(2, 4, size=30)
-    floor_area = np.column_stack([house_m, area_m2])
-    public = replace(make_public(at_m), n_cell=n_cell, floor_area=floor_area)
-    return public, house_m, area_m2 / area_m2.sum()
-
-
-def nights(attack, public, rounds, state=None):
-    """rounds: (hour of the day of the request, cell of each UE), -1 for one that sends nothing."""
-    state = attack.start() if state is None else state
-    result = None
-    for number, (hour, cell) in enumerate(rounds, 1):
-        cell = np.asarray(cell)
-        ue = np.flatnonzero(cell >= 0)
-        time_s = 7 * DAY_S + hour * HOUR_S
-        view = make_view(ue, cell[ue], np.ones(len(ue)), requested_s=time_s)
-        context = RoundContext(number, time_s, public, week_s=time_s % (7 * DAY_S))
-        result, state = attack.run(view, context, state, RNG)
-    return result, state
-
-
-def best(result, n):
-    """The heaviest place of each UE (n, 2)."""
-    order = np.argsort(result.weight)
-    best_m = np.full((n, 2), np.nan)
-    best_m[result.ue[order]] = result.position_m[order]
-    return best_m
-
-
-def test_the_law_of_cells_is_a_softmax_of_levels_with_a_floor():
-    public, _, _ = town()
-    place_m = np.array([[100.0, 200.0], [1500.0, 900.0], PAIR_M[0, :2]])
-    slow = np.zeros((7, 3))
-    for g, place in enumerate(place_m):
-        away = np.hypot(norm(public.antennas.at_m[:, :2] - place, axis=1), 23.5)
-        odds = np.exp(-35 * np.log10(np.maximum(away, 10.0)) / 5.0)
-        slow[:, g] = np.log(np.maximum(odds / odds.sum(), 0.02))
-    assert_allclose(compute_cell_log_law(place_m, public), slow, rtol=1e-12)
-
-
-def test_the_answer_is_the_disc_with_most_of_prior_times_law():
-    """By loops: prior of buildings, geometric mean of the law to the power of four uploads at
-    most."""
-    public, _, _ = town()
-    attack = make_attack(answers=1)
-    cells = [3, 3, 5, 3, 3, 5]
-    result, _ = nights(attack, public, [(0, [b]) for b in cells])
-    grid = PlaceGrid.from_area(AREA, 25.0, 1, "")
-    law = compute_cell_log_law(grid.place_m, public)
-    prior = attack.population.compute_probability(grid, public)
-    log_p = np.log(prior) + 4 * law[cells].mean(axis=0)
-    p = np.exp(log_p - log_p.max())
-    held = [p[norm(grid.place_m - c, axis=1) <= 100].sum() for c in grid.place_m]
-    place = norm(grid.place_m - result.position_m[0], axis=1).argmin()
-    # cells on the rim count by their share here, and wholly there
-    assert held[place] > 0.97 * max(held)
-
-
-def test_planted_homes_are_found_and_those_of_others_are_not():
-    public, house_m, share = town(n_cell=15)
-    rng = default_rng(4)
-    home_m = house_m[rng.choice(len(house_m), size=300, p=share)]
-    level = np.array(list(iterate_relative_levels_db(home_m, public.antennas, 1.5)))
-    rounds = []
-    for hour in (0, 6) * 4:
-        noise = 3 * rng.normal(size=level.shape)
-        rounds.append((hour, (level + noise).argmax(axis=0)))
-    result, _ = nights(make_attack(), public, rounds)
-    named_m = best(result, 300)
-    # whoever names the largest house of all
-    largest_m = house_m[share.argmax()]
-    guesses = (named_m, named_m[rng.permutation(300)], largest_m)
-    named, others, largest = ((norm(m - home_m, axis=1) <= 100).mean() for m in guesses)
-    assert named > 0.6 > 3 * others
-    assert named > 2 * largest
-
-
-@mark.parametrize(
-    ("hours", "hour", "told"),
-    cases("""
-    [0, 6], 0, True
-    [0, 6], 6, True
-    [0, 6], 7, False
-    [0, 6], 18, False
-    [22, 6], 23, True
-    [22, 6], 24, True
-    [22, 6], 12, False
-"""),
-)
-def test_only_uploads_of_the_home_hours_count(hours, hour, told):
-    public, _, _ = town()
-    result, state = nights(make_attack(home_hours=hours), public, [(hour, [2, 4])])
-    assert state.score.sum() == 2 * told
-    assert np.isfinite(result.position_m).all() == told
-    assert set(result.status) == {"ok" if told else "no gradient"}
-
-
-def test_what_is_remembered_survives_a_checkpoint(tmp_path):
-    public, _, _ = town()
-    attack = make_attack()
-    rounds = [(0, [1, 2, 3]), (6, [1, -1, 3]), (0, [4, 2, -1]), (6, [1, 2, 3])]
-    whole, _ = nights(attack, public, rounds)
-    _, half = nights(attack, public, rounds[:2])
-    save_tree(tmp_path / "state", to_tree(half))
-    state = from_tree(load_tree(tmp_path / "state"), attack.start())
-    again, _ = nights(attack, public, rounds[2:], state)
-    assert_array_equal(again.position_m, whole.position_m)
 
 
 class TestCellsHidden:

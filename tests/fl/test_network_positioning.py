@@ -8,12 +8,14 @@ import numpy as np
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import mark, raises
-from test_arrival_times import AREA, DAY_S, RNG, make_public, make_view
+from tabled import cases
+from test_arrival_times import AREA, RNG, make_public, make_view
 
-from fl.attacks.network_positioning import NetworkPositioning
+from fl.attacks.network_positioning import NetworkPositioning, compute_cell_log_law
 from fl.attacks.threat import Threat
 from fl.tracking.population import Everywhere
 from fl.types import RoundContext
+from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.radio.link_budget import RadioLinks
 from netsim.radio.positioning import EXCESS_MEAN_M, EXCESS_STD_M, Positioning
@@ -179,6 +181,36 @@ def test_the_law_of_places_is_that_of_a_slow_loop():
         slow[i] = [math.log(0.9 * law + 0.1 * away) for law in laws]
         slow[i] += 1 - sum(slow[i]) / len(laws)
     assert_allclose(fast, slow, rtol=1e-9)
+
+
+def test_the_law_of_cells_is_a_softmax_of_levels_with_a_floor():
+    place_m = np.array([[100.0, 200.0], [1500.0, 900.0], AT_M[0, :2]])
+    slow = np.zeros((4, 3))
+    for g, place in enumerate(place_m):
+        away_m = np.hypot(np.linalg.norm(AT_M[:, :2] - place, axis=1), 23.5)
+        odds = np.exp(-35 * np.log10(np.maximum(away_m, 10.0)) / 5.0)
+        slow[:, g] = np.log(np.maximum(odds / odds.sum(), 0.02))
+    assert_allclose(compute_cell_log_law(place_m, know(EXACT)), slow, rtol=1e-12, atol=1e-15)
+
+
+@mark.parametrize(
+    ("hours", "hour", "told"),
+    cases("""
+    (0, 6), 0, True
+    (0, 6), 6, True
+    (0, 6), 7, False
+    (0, 6), 18, False
+    (22, 6), 23, True
+    (22, 6), 24, True
+    (22, 6), 12, False
+    (0, 6), None, True
+"""),
+)
+def test_only_uploads_of_the_home_hours_count_or_all_without_a_clock(hours, hour, told):
+    part = attack(home_hours=hours)
+    week_s = math.nan if hour is None else (hour - 1) * 3600.0
+    context = RoundContext(1, 100.0, know(EXACT), week_s=week_s)
+    assert part.is_night(np.array([3700.0]), context) == told
 
 
 def test_nights_add_up_and_days_tell_nothing():

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from arrays import read_array
 from local_data import make_local
 from numpy.linalg import norm
@@ -17,8 +16,6 @@ from pytest import mark, raises
 from rows import read_cells, read_yaml
 from tabled import cases
 
-from fl.attacks.participation_regression import ParticipationRegression, remove_momentum
-from fl.attacks.place_filter import PlaceFilter
 from fl.attacks.place_maps import NeuronVotes, smooth_maps
 from fl.attacks.span import (
     Span,
@@ -33,7 +30,6 @@ from fl.attacks.threat import Threat
 from fl.learners.rsrp_net import RsrpNet
 from fl.notice import Prepared
 from fl.round.learning import Learning
-from fl.server_optimiser import FedAvgM
 from fl.tracking.place_grid import PlaceGrid, choose_cell_m
 from fl.types import DenseUpdates, Public, Received, RoundContext
 from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
@@ -43,7 +39,7 @@ from netsim.rng import Streams
 
 AREA = Area(0.0, 0.0, 1200.0, 900.0)
 PUBLIC = Public(AREA, 1)
-NOISE = {"span": 0.5, "neuron-votes": 0.05, "place-filter": 2.0}
+NOISE = {"span": 0.5, "neuron-votes": 0.05}
 RNG = Streams(3).derive_rng("tests", 1)
 SMALL = {"hidden": (48, 24), "activation": "relu", "labels": "standardised"}
 FOURIER = {**SMALL, "encoding": {"kind": "fourier", "frequencies": 32}}
@@ -297,24 +293,19 @@ class TestSpan:
 MAPS = (Span(), Span(add="scores"), NeuronVotes())
 
 
-@mark.parametrize(
-    "attack", (*MAPS, PlaceFilter(cell_m=25), PlaceFilter(cell_m=25, places=1)), ids=str
-)
+@mark.parametrize("attack", MAPS, ids=str)
 class TestEveryAttack:
     """What holds of all attacks that name places."""
 
     def test_places_return_through_noise(self, attack):
-        """Noise over the RMS of an update: 2 for the filter, 0.5 for the span, 0.05 for 48 units
-        that vote."""
+        """Noise over the RMS of an update: 0.5 for the span, 0.05 for 48 units that vote."""
         learner = make_learner(**SMALL, learning_rate=0.05, batch_size=20)
         days = make_days(12)
         clean = play_rounds(learner, days)[0][0].update
         rounds = play_rounds(learner, days, noise=NOISE[attack.kind] * np.sqrt(np.mean(clean**2)))
         result = run(attack, rounds)[0]
-        # one place explains both badly
-        hit_radius_m = 150 if getattr(attack, "places", 2) == 1 else 100
         for ue, places in enumerate(PEOPLE):
-            assert measure_nearest(result, ue, places) < hit_radius_m
+            assert measure_nearest(result, ue, places) < 100
 
     def test_a_ue_does_not_depend_on_the_others(self, attack):
         (day,) = make_days(1)
@@ -347,9 +338,7 @@ class TestEveryAttack:
         for seed in range(8):
             rng = Streams(seed).derive_rng("attack", 1)
             errors_m.append(attack.self_test(view, facts, rng))
-        # two explain what lies between
-        bound_m = 40 if getattr(attack, "places", 1) == 2 else 25
-        assert np.median(errors_m) < bound_m
+        assert np.median(errors_m) < 25
         assert min(errors_m) > 0
 
     @mark.parametrize("observes", ["aggregate", "model"])
@@ -375,10 +364,7 @@ class TestEveryAttack:
             assert np.array(result.status)[own_rows].tolist() == ["no gradient"]
             assert np.isnan(result.position_m[own_rows]).all()
             assert np.isfinite(result.position_m[~own_rows]).all()
-            if attack.kind == "place-filter":
-                assert state.owner.tolist() == [1]
-            else:
-                assert not state.score[0].any()
+            assert not state.score[0].any()
         nobody, _ = run(attack, [(view, facts), (_only(view, 7), facts)])
         assert len(nobody.ue) == 0
 
@@ -408,59 +394,6 @@ class TestMaps:
         away_m = [norm(list_answers(result, u)[0] - CORNERS[u]) for u in range(6)]
         assert state.owner.tolist() == list(range(6))
         assert np.median(away_m) < 60
-
-
-class TestPlaceFilter:
-    def test_remembers_only_the_latest(self):
-        rounds = play_rounds(make_learner(**SMALL, learning_rate=0.01), make_days(4))
-        attack = PlaceFilter(cell_m=25, memory=2)
-        result, last = run(attack, rounds)
-        assert len(last.of) == 2
-        assert len(last.owner) == 4
-        assert_array_equal(result.position_m, run(attack, rounds[2:])[0].position_m)
-
-    @mark.parametrize("more", [SMALL, FOURIER, {**SMALL, "activation": "tanh"}])
-    def test_is_what_explicit_gradients_and_all_pairs_give(self, more):
-        """With every gradient formed by torch, and every pair of places compared."""
-        learner = make_learner(**more, learning_rate=0.05)
-        attack = PlaceFilter(cell_m=100, apart_m=250)
-        rounds = play_rounds(learner, make_days(3), noise=0.002)
-        grid = PlaceGrid.from_area(AREA, 100, 1, "place-filter")
-        n_places = len(grid)
-        score = np.zeros((2, n_places, n_places))
-        alone = np.zeros((2, n_places))
-        for view, _ in rounds:
-            z = learner._encode_inputs(view.model_before, np.zeros(n_places, int), grid.place_m)
-            v = []
-            for at in z:
-                w = torch.from_numpy(view.model_before.parameters).requires_grad_()
-                out = learner.net.forward(w, torch.from_numpy(at)[None, None])[0]
-                v.append(torch.autograd.grad(out.sum(), w)[0][0].numpy())
-            v = normalise_rows(np.stack(v))
-            part = v @ normalise_rows(view.update).T
-            alone += part.T**2
-            for ue, p, q in np.ndindex(2, n_places, n_places):
-                b = part[[p, q], ue]
-                g = v[p] @ v[q]
-                if q < p and 1 - g**2 >= 1e-4:
-                    score[ue, p, q] += b @ np.linalg.solve([[1, g], [g, 1]], b)
-                elif q < p:
-                    score[ue, p, q] += max(b**2)
-        near = norm(grid.place_m[:, None] - grid.place_m, axis=2) < 250
-        score[:, near] = -1
-        result, _ = run(attack, rounds)
-        for ue in range(2):
-            pair = np.array(np.unravel_index(score[ue].argmax(), score[ue].shape))
-            pair = pair[np.argsort(-alone[ue, pair])]
-            named = grid.find_cells(list_answers(result, ue))
-            if more.get("activation") == "tanh":
-                # alike everywhere: the search may stop at a pair that is hardly worse
-                assert score[ue, max(named), min(named)] > 0.98 * score[ue].max()
-            else:
-                assert_allclose(named, pair)
-        first, _ = run(attack.model_copy(update={"places": 1}), rounds)
-        expected = grid.place_m[alone.argmax(axis=1)]
-        assert_allclose([list_answers(first, ue)[0] for ue in range(2)], expected)
 
 
 def normalise_rows(values):
@@ -522,99 +455,6 @@ class TestRankThatFits:
             assert_array_equal(result.score, run(stated, rounds)[1].score)
 
 
-class TestParticipationRegression:
-    HOMES = np.concatenate([CORNERS, CORNERS + 40.0])
-    LEARNER = {**FOURIER, "learning_rate": 0.05, "batch_size": 20}
-
-    def rounds(self, n_ue=12, n_days=6, **settings):
-        people = [(place, place + 1.0) for place in self.HOMES[:n_ue]]
-        return play_rounds(make_learner(**self.LEARNER), make_days(n_days, people), **settings)
-
-    @mark.parametrize("layer", [1, 2])
-    def test_equals_a_dense_least_squares(self, layer):
-        """12 UEs, sums of 3, two hours of the day: hours are columns of their own, the ridge is
-        rows of its own."""
-        attack = ParticipationRegression(ridge=0.7, cell_m=50, rank=12, layer=layer)
-        rounds = self.rounds(observes="aggregate", secagg_group_size=3)
-        rounds = [(v, replace(f, week_s=3600.0 * (7 if f.round % 2 else 23))) for v, f in rounds]
-        grid = PlaceGrid.from_area(AREA, 50, 12, "test")
-        span = Span(rank=12, layer=layer, add="scores")
-        z = []
-        s = []
-        for view, facts in rounds:
-            hour = [facts.round % 2, 1 - facts.round % 2]
-            scores = span.compute_scores(view, grid, RNG).astype(float)
-            for k, score in enumerate(scores):
-                members = np.isin(np.arange(12), view.ue[view.source == k])
-                z.append([*members, *hour])
-                s.append(score - score.mean())
-        ridge = np.sqrt(0.7) * np.eye(12, 14)
-        rows = np.vstack([z, ridge])
-        scores = np.vstack([s, np.zeros((12, len(grid)))])
-        dense = np.linalg.lstsq(rows, scores, rcond=None)[0]
-        result, state = run(attack, rounds)
-        maps = state.estimate_maps(np.arange(12), 0.7).score
-        assert_allclose(maps, dense[:12], rtol=0, atol=1e-9 * np.abs(dense[:12]).max())
-        for ue in range(12):
-            assert norm(list_answers(result, ue)[0] - grid.place_m[np.argmax(dense[ue])]) < 1e-9
-
-    def test_changing_company_names_homes_of_sums_that_hide_them_from_one_round(self):
-        attack = ParticipationRegression(answers=1)
-        rounds = self.rounds(n_days=24, observes="aggregate", secagg_group_size=6)
-
-        def right(rounds, homes=self.HOMES):
-            result, _ = run(attack, rounds)
-            named = [list_answers(result, u)[0] for u in range(12)]
-            return (norm(named - homes, axis=1) < 30).mean()
-
-        assert right(rounds) >= 0.8
-        assert right(rounds, np.roll(self.HOMES, -1, axis=0)) <= 0.1
-        assert right(rounds[:1]) <= 0.3
-
-    def test_company_that_never_changes_gives_chance(self):
-        """In the sum of all nobody has an answer; members of a fixed group have one map."""
-        attack = ParticipationRegression()
-        result, state = run(attack, self.rounds(observes="aggregate"))
-        assert set(result.status) == {"no gradient"}
-        assert np.isnan(result.position_m).all()
-        assert not state.estimate_maps(np.arange(12), 1.0).score.any()
-        fixed = np.repeat(np.arange(4), 3)
-        rounds = self.rounds(observes="aggregate", secagg_group_size=3, group=fixed)
-        result, state = run(attack, rounds)
-        maps = state.estimate_maps(np.arange(12), 1.0).score
-        for ue in range(12):
-            first = ue // 3 * 3
-            assert_allclose(maps[ue], maps[first], atol=1e-9)
-            assert_array_equal(list_answers(result, ue)[0], list_answers(result, first)[0])
-
-    def test_published_models_are_read_as_sums_once_momentum_is_undone(self):
-        """A model that nobody moved keeps its velocity; the last step is that before."""
-        attack = ParticipationRegression()
-        optimiser = FedAvgM(learning_rate=1.5, momentum=0.7)
-        rounds = self.rounds(observes="model", participants=True)
-        state = attack.start()
-        velocity = optimiser.start()
-        for number, (view, facts) in enumerate(rounds):
-            merged = view.update.copy()
-            arrived = number != 2
-            step, velocity = optimiser.compute_change(
-                merged * arrived, np.array([arrived]), velocity
-            )
-            facts = replace(facts, public=replace(PUBLIC, server_momentum=0.7))
-            undone, state = remove_momentum(replace(view, update=step), facts, state)
-            if arrived:
-                assert_allclose(undone.update, 1.5 * merged, atol=1e-12)
-
-    def test_remembers_through_a_checkpoint(self, tmp_path):
-        attack = ParticipationRegression(cell_m=50)
-        rounds = self.rounds(observes="aggregate", secagg_group_size=3)
-        remembers(attack, rounds, tmp_path)
-        tree = load_tree(tmp_path / "state.npz")
-        for name in ("both", "rows"):
-            with raises(ValueError, match=rf"{name} is not numbers from"):
-                from_tree(tree | {name: np.full_like(tree[name], np.nan)}, attack.start())
-
-
 class TestUnitVotes:
     def test_counts_a_unit_where_its_ratio_points(self):
         """By hand: an update of given ratios, one of them outside the area and one unit too
@@ -648,23 +488,17 @@ kind: neuron-votes  optimiser: {kind: adam}  -  neuron-votes needs linear local 
 kind: closed-form  optimiser: {kind: adam}  -  closed-form needs linear local steps
 kind: dlg  optimiser: {kind: adam}  -  dlg needs a sample gradient
 kind: span  optimiser: {kind: adam}  -  -
-kind: place-filter  optimiser: {kind: adam}  -  place-filter needs a sample gradient
-kind: place-filter  frozen_layers: 1  -  place-filter needs a sample gradient
-kind: place-filter  -  knowledge: []  place-filter needs starting weights
 kind: span, layer: 4  -  -  span needs a layer 4: .*none that is trained
 kind: span, layer: 3  -  -  -
 kind: span  -  knowledge: [training]  span needs starting weights: .*or take layer: 1
 kind: span, layer: 1  -  knowledge: []  -
-kind: participation-regression  -  observes: aggregate  -
-kind: participation-regression  -  observes: model  PARTICIPANTS
-kind: participation-regression  -  observes: model, knowledge: [weights, participants]  -
-kind: participation-regression  -  observes: aggregate, knowledge: [training]  WEIGHTS
-kind: participation-regression, layer: 1  -  observes: aggregate, knowledge: []  -
-kind: participation-regression  -  observes: aggregate, pseudonyms: {kind: per-round}  PSEUDONYMS
+kind: fused  -  observes: aggregate, knowledge: []  -
+kind: fused  -  observes: model  PARTICIPANTS
+kind: fused  -  observes: model, knowledge: [weights, participants]  -
+kind: fused  -  observes: aggregate, pseudonyms: {kind: per-round}  PSEUDONYMS
 """
 SAYS = {
     "PARTICIPANTS": "names of participants: .*add participants to threat.knowledge",
-    "WEIGHTS": "needs starting weights: .*or take layer: 1",
     "PSEUDONYMS": "pseudonyms: {kind: permanent}",
 }
 

@@ -181,7 +181,7 @@ def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes):
     attacks = read_changes("""
     learning.attacks:
     - {kind: span, rank: auto, cell_m: 100}
-    - {kind: participation-regression, cell_m: 100}
+    - {kind: fused, towns: 0, cell_m: 100}
     world.duration_s: 60
     """)
     study = tiny(changes | attacks)

@@ -59,7 +59,7 @@ SINGLE = ["span", "neuron-votes", "closed-form"]
         ("city", {}, SINGLE),
         ("city", SUMS, [*SINGLE, "fused"]),
         ("city", SUMS | {"learning.attacks": []}, []),
-        ("city", SUMS | {"learning.attacks": [{"kind": "home-cells"}]}, ["home-cells"]),
+        ("city", SUMS | {"learning.attacks": [{"kind": "fused", "towns": 0}]}, ["fused"]),
         ("city/sums", {}, ["span", "neuron-votes"]),
         ("campus", SUMS, ["closed-form", "dlg"]),  # nobody has a home
     ],

@@ -45,8 +45,7 @@ SETTINGS = {
         {},
     ),
     "sums": (
-        "[{kind: participation-regression, layer: 2}, {kind: arrival-times}, "
-        "{kind: home-cells, population: {kind: uniform}}]",
+        "[{kind: fused, towns: 0, cell_m: 100}, {kind: arrival-times}]",
         {"learning.threat": {"observes": "aggregate"}, **UPLINK},
     ),
     "sums of groups and curation, shadow UEs": (

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fl.attacks.arrival_times import compute_relative_levels_db
 from fl.attacks.base import View
-from fl.attacks.home_cells import compute_relative_levels_db
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public, RoundContext
 from netsim.columns import frozen

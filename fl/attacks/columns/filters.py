@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import numpy as np
 
 from fl.attacks.base import View
 from fl.attacks.columns.base import Column, Scene, Tally, add_by_ue, look_up_ues
-from fl.attacks.place_filter import build_place_gradients
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import RoundContext
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from fl.attacks.gradient_matching import PlaceGradients
 
 
 class RowFilters(Column):
@@ -86,8 +90,19 @@ def measure_rows(view: View, place_m: FloatArray) -> FloatArray:
     """
     measured = np.zeros((len(view.update), 2, len(place_m)))
     for m in np.unique(view.source_model):
-        gradients = build_place_gradients(view, view.model_before.parameters[m], m, place_m)
+        gradients = _build_place_gradients(view, m, place_m)
         for row in np.flatnonzero(view.is_usable & (view.source_model == m)):
             measured[row] = gradients.measure_update(view.update[row])
     measured[:, 1] = view.update.shape[1] * measured[:, 1] ** 2
     return measured
+
+
+def _build_place_gradients(view: View, model: int, place_m: FloatArray) -> PlaceGradients:
+    """Gradients at places (G, 2) of the network numbered model, before the round."""
+    from fl.attacks.gradient_matching import PlaceGradients
+
+    before = view.model_before
+    scale_m = before.constants["scale_m"][model]
+    waves = scale_m[:, None] * before.constants["wave_vectors"][0].T
+    z = (place_m - before.constants["centre_m"][model]) / scale_m
+    return PlaceGradients(cast(RsrpNet, view.learner).net, before.parameters[model], waves, z)

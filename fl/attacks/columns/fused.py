@@ -76,9 +76,13 @@ class Fused(Attack):
 
     _weights: dict[str, tuple[float, ...]] | None = PrivateAttr(None)
 
-    reference = "netsim: a log-linear model over places, of all channels, learnt on made-up towns"
+    reference = (
+        "A log-linear model over places, learnt on made-up towns; among its columns the ridge "
+        "regression of Hoerl and Kennard 1970 on who took part, where Lam et al. 2021 (gradient "
+        "disaggregation) solve for raw updates, and the filter of Scharf and Friedlander 1994"
+    )
     example = {"kind": "fused", "towns": 0}
-    space = {"towns": (4,)}
+    space = {"towns": (4, 0)}
     needs = {
         "positions": "says where UEs live, and these data have no places to compare that with",
         PARTICIPANTS: (

@@ -6,12 +6,7 @@ import numpy as np
 
 from fl.attacks.base import View, look_up_or_nan
 from fl.attacks.columns.base import Column, Scene, Tally, look_up_ues, standardise_maps
-from fl.attacks.participation_regression import (
-    ParticipationRegression,
-    SumsSoFar,
-    mark_members,
-    remove_momentum,
-)
+from fl.attacks.columns.company import SumsSoFar, mark_members, remove_momentum
 from fl.attacks.place_maps import PlaceMaps, pair_owners_with_sources
 from fl.attacks.span import Span
 from fl.learners import LayeredLearner
@@ -31,7 +26,7 @@ class SpanMaps(Column):
     """Scores of `span`, of layers 1 and 2 and of 20 and 64 directions, standardised: summed over
     all rounds in which UE u was in the update or sum; over those whose window, of 6 h or less, is
     of a workday's night, or of its hours of 6 to 18; and their ridge regression on who was in (see
-    `participation-regression`), 0 for who is always in, of the first 500 UEs.
+    `fl.attacks.columns.company`), 0 for who is always in, of the first 500 UEs.
     """
 
     names = tuple(
@@ -46,7 +41,7 @@ class SpanMaps(Column):
     ) -> Tally:
         if not isinstance(view.learner, LayeredLearner):
             return tally
-        sums = SumsSoFar(**tally["sums"]) if tally else ParticipationRegression().start()
+        sums = SumsSoFar(**tally["sums"]) if tally else SumsSoFar.empty()
         maps = PlaceMaps(**tally["maps"]) if tally else PlaceMaps.empty()
         if view.vantage == "model":
             view, sums = remove_momentum(view, facts, sums)
@@ -56,7 +51,7 @@ class SpanMaps(Column):
         z = mark_members(view, len(sums.both))[:, :_MOST_MEMBERS]
         owner, source = pair_owners_with_sources(view)
         return {
-            "sums": vars(sums.plus_view(view, facts, z, score)),
+            "sums": vars(sums.plus(view, facts, z, score)),
             "maps": vars(maps.plus(owner * _CLASSES + _classify_window(facts), score[source])),
         }
 
@@ -67,8 +62,7 @@ class SpanMaps(Column):
         found = look_up_or_nan(tally["maps"]["owner"], tally["maps"]["score"], key.ravel())
         maps = np.nan_to_num(found).reshape(len(ue), _CLASSES, found.shape[1])
         maps[:, 0] = maps.sum(axis=1)
-        sums = SumsSoFar(**tally["sums"])
-        company = sums.estimate_maps(np.arange(len(sums.both)), _RIDGE).score
+        company = SumsSoFar(**tally["sums"]).estimate_maps(_RIDGE)
         score = np.concatenate([maps, look_up_ues(company, ue)[:, None]], axis=1)
         by_name = score.reshape(len(ue), len(self.names), len(scene.place))
         return standardise_maps(by_name.transpose(1, 0, 2))
