@@ -279,8 +279,9 @@ def _describe_useless_models(rule: ClaimRule, runs: Labelled) -> str:
     if not _needs_useful_model(rule):
         return ""
     for label, runs_by_seed in runs.items():
-        is_useless = [not run.get("utility.useful") for run in runs_by_seed.values()]
-        if share := _describe_half(is_useless, label):
+        if share := _describe_half(
+            [not run.get("utility.useful") for run in runs_by_seed.values()], label
+        ):
             return share
     return ""
 

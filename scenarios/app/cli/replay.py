@@ -226,12 +226,11 @@ def settle_scenario(args: argparse.Namespace, chosen: Fields | None = None) -> S
     """
     overrides = collect_trace_overrides(args) | (chosen or {}) | collect_overrides(args)
     scenario = Scenario.from_source(args.scenario, overrides)
-    choices = (
+    for choose in (
         (override_round_and_tick, override_decorrelation, override_by_trace, override_slow_attacks)
         if args.scenario == REPLAY
         else (override_by_trace,)
-    )
-    for choose in choices:
+    ):
         scenario = scenario.with_changes(choose(scenario))
     sample_s = _get_replay(scenario.study).sample_s or 0.0
     round_s = scenario.study.round_s
@@ -417,12 +416,10 @@ def override_hold_out(study: Study) -> Fields:
     if not isinstance(data, Measured) or data.hold_out_by != "day":
         return {}
     trace = _load_trace(study)
-    n_days = len(np.unique(trace.time_s // DAY_S))
-    if n_days * data.hold_out >= 1:
+    if len(np.unique(trace.time_s // DAY_S)) * data.hold_out >= 1:
         return {}
     column, row = find_blocks(trace.position_m, data.new_block_m).T
-    rng = Streams(study.seed).derive_rng("data")
-    lots = rng.uniform(BLOCK_LOTS, column, item=row)
+    lots = Streams(study.seed).derive_rng("data").uniform(BLOCK_LOTS, column, item=row)
     return {
         "learning.data.hold_out_by": "block",
         "learning.data.hold_out": float(
@@ -559,8 +556,11 @@ def choose_replay_folder(args: argparse.Namespace) -> Path:
     """Return the folder of a replay; one whose trace lies elsewhere has a digest of its path."""
     path = Path(args.trace).resolve()
     stem = re.sub(r"\.csv(\.gz)?$", "", path.name)
-    is_here = path.parent == Path.cwd()
-    name = stem if is_here else shorten_name(f"{stem} {path}", 20 + min(len(stem), 20))
+    name = (
+        stem
+        if path.parent == Path.cwd()
+        else shorten_name(f"{stem} {path}", 20 + min(len(stem), 20))
+    )
     words = [name, args.cell, args.round]
     words += [word for word in ("published", "defend") if getattr(args, word)]
     options = {name: value for name in _NAMED if (value := getattr(args, name))}

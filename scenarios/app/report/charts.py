@@ -179,8 +179,9 @@ class Chart:
         def draws(law: Law, look: CurveStyle | None) -> tuple[list[str], FloatArray]:
             number, values = law(run, (look or styles[0]).name)
             n_together = _count_per_point(len(number))
-            time_s = run.find_merge_times_s(number[::n_together])
-            return run.format_dates(time_s), group_rounds(values, n_together)
+            return run.format_dates(run.find_merge_times_s(number[::n_together])), group_rounds(
+                values, n_together
+            )
 
         note = " Lines are medians over UEs, bands their quartiles." if run.n_ue > 1 else ""
         n = len(run.get_rows("rounds")["round"])
@@ -355,8 +356,9 @@ def _make_named_law(place: str) -> Law:
         del rows["model"]  # places are named once for all models of a UE
         ues = run.tables["ues"]
         columns = [ues[f"{name}_{axis}_m"] for name in places for axis in "xy"]
-        has_places = np.isfinite(columns).all(axis=0)
-        grid = TimeGrid.from_rows(select_rows(rows, np.isin(rows["ue"], ues["ue"][has_places])))
+        grid = TimeGrid.from_rows(
+            select_rows(rows, np.isin(rows["ue"], ues["ue"][np.isfinite(columns).all(axis=0)]))
+        )
         named_m = [np.nan_to_num(grid.rows[f"{name}_named_m"], nan=inf) for name in places]
         farthest_m = np.maximum.reduce([carry_forward(grid.lay_out(m)) for m in named_m])
         return grid.round, np.where(farthest_m <= run.hit_radius_m, 100.0, 0.0)

@@ -243,8 +243,7 @@ def _build_radio_chapters(
     for look in assign_styles(names):
         curves = [member.curves["all"] for member in members if member.label == look.name]
         shown.append((look, curves))
-    measured = [member.curves["measured"] for member in members]
-    shown.append((SELECTED["measured"], measured))
+    shown.append((SELECTED["measured"], [member.curves["measured"] for member in members]))
     return [Chapter("figures", "Distributions", [draw_distributions(shown)])]
 
 
@@ -262,8 +261,10 @@ def _build_learning_chapters(
         over_time.append(build_time_table(members, strongest, reach))
     for chart in (PROGRESS, UPLINKS):
         over_time += draw_over_time(members, chart, strongest)
-    tradeoff = draw_tradeoff(group_by_label(gathered.summaries), gathered.curves)
-    panels = [tradeoff, *plot_drawn_points(place)]
+    panels = [
+        draw_tradeoff(group_by_label(gathered.summaries), gathered.curves),
+        *plot_drawn_points(place),
+    ]
     return [
         Chapter("tradeoffs", "Privacy and utility", panels),
         Chapter("densities", "Densities", [*draw_compared_densities(gathered.runs)]),
@@ -480,8 +481,7 @@ def _build_tradeoff_axes(pairs: Pairs, curves: CurveLabels, labels: Sequence[str
     for name, along in curves.items():
         joined = [pairs[label] for label in along if label in pairs]
         xs = [model.value for model, _ in joined]
-        ys = [leak.value for _, leak in joined]
-        draw(CurveStyle(name, GREY), xs, ys)
+        draw(CurveStyle(name, GREY), xs, [leak.value for _, leak in joined])
     levels = [merge_lines([pair[k] for pair in pairs.values()])[0] for k in (0, 1)]
     ends = []
     for level, axis in zip(levels, "xy", strict=True):

@@ -100,8 +100,11 @@ def render_page(title: str, chapters: Iterable[Chapter], **top: object) -> str:
     context = {"title": title, "chapters": chapters, "figures": figures, "data": data, "top": top}
     text = TEMPLATES.get_template("page.html").render(context, generator=GENERATOR)
     used = set(re.findall(r'href="#(term-\d+)"', text))
-    term = r'<div><dt>[^<]*</dt><dd id="(term-\d+)">[^<]*</dd></div>'
-    return re.sub(term, lambda match: match[0] * (match[1] in used), text)
+    return re.sub(
+        r'<div><dt>[^<]*</dt><dd id="(term-\d+)">[^<]*</dd></div>',
+        lambda match: match[0] * (match[1] in used),
+        text,
+    )
 
 
 def render_block(name: str, *values: object) -> Markup:
@@ -375,8 +378,9 @@ def lay_out_axes(
             data.append({**trace, "xaxis": x, "yaxis": y, "showlegend": shown})
         inside = {"xref": f"{x} domain", "yref": f"{y} domain"}
         if cell.title:
-            text = f"<b>{escape_plotly(cell.title)}</b>"
-            annotations.append({"text": text, **inside, **STYLE["heading"]})
+            annotations.append(
+                {"text": f"<b>{escape_plotly(cell.title)}</b>", **inside, **STYLE["heading"]}
+            )
         shapes += [inside | {"xref": x} | STYLE["span"] | span for span in spans]
     if shapes:
         shapes[0]["showlegend"] = True

@@ -53,8 +53,7 @@ def find_needed_rows(tracks: Table, within_m: float) -> BoolArray:
         ends = np.flatnonzero(is_kept)
         line = np.searchsorted(ends, inner, side="right") - 1
         a = ends[line]
-        b = ends[line + 1]
-        deviation_m = _measure_deviation_m(tracks["time_s"], place_m, inner, a, b)
+        deviation_m = _measure_deviation_m(tracks["time_s"], place_m, inner, a, ends[line + 1])
         first = np.flatnonzero(np.diff(a, prepend=-1))
         n_inner = np.diff(np.append(first, len(a)))
         worst_m = np.repeat(np.maximum.reduceat(deviation_m, first), n_inner)

@@ -190,10 +190,10 @@ def build_run_page(run: Run) -> str:
     facts = dict(outcome.facts)
     if learning:
         threat = get_section(learning, "threat")
-        protected = ", ".join(list_protections(learning))
         setting = {
             "attacker": f"{threat.get('viewpoint')}, observes {threat.get('observes')}",
-            "defenses": protected or "none: the server receives unmodified updates",
+            "defenses": ", ".join(list_protections(learning))
+            or "none: the server receives unmodified updates",
         }
         facts = setting | facts
     else:
@@ -253,9 +253,11 @@ def draw_roc(run: Run) -> list[Panel]:
         "the last round with a test. What it finds on the left it is sure of; an attack at "
         "chance follows the dashed line."
     )
-    axes = Axes("members found (%)", traces, log=True)
     figure = lay_out_axes(
-        [axes], {"type": "log", "title": "non-members taken for members (%)"}, 380, closest=True
+        [Axes("members found (%)", traces, log=True)],
+        {"type": "log", "title": "non-members taken for members (%)"},
+        380,
+        closest=True,
     )
     return [Panel("roc", "Membership inference (ROC)", caption, figure)]
 
@@ -273,15 +275,14 @@ def _draw_metrics(run: Run) -> list[Panel]:
     n_more = len(quantities) - MOST_METRICS
     if n_more > 0:
         caption += f" Not drawn: {format_count(n_more, 'more metric')}."
-    chart = Chart(
+    return Chart(
         "metrics",
         "What parts report of themselves",
         quantities[:MOST_METRICS],
         caption,
         by=style_one_curve("the run"),
         height=200,
-    )
-    return chart.build_panels(run)
+    ).build_panels(run)
 
 
 def _make_metric_law(rows: Table) -> Law:
@@ -448,8 +449,14 @@ def build_reliability_table(run: Run) -> str:
 def _measure_reliabilities(run: Run, name: str) -> Iterator[tuple[str, Reliability]]:
     """Measure reliabilities of answers of filter and smoother, and of places named at the end."""
     for kind, rows in select_tracking(run, name).items():
-        probability = np.minimum(rows["disc_probability"], 1.0)
-        yield kind, measure_reliability(rows["ue"].astype(np.int64), probability, rows["near"] == 1)
+        yield (
+            kind,
+            measure_reliability(
+                rows["ue"].astype(np.int64),
+                np.minimum(rows["disc_probability"], 1.0),
+                rows["near"] == 1,
+            ),
+        )
     attacked = np.unique(run.get_rows("leakage", "attack", name)["ue"])
     truth = Truth.from_ues(run.tables["ues"], attacked, run.hit_radius_m)
     named = run.tables["named"]
@@ -579,13 +586,22 @@ def draw_radio(run: Run) -> Panel:
         dots = is_drawn & (sight == value)
         if dots.any():
             marker = {"size": 6, "color": look.color, "opacity": 0.4, "symbol": look.symbol}
-            x = to_json_numbers(ground["distance_m"][dots])
-            rsrp_dbm = ground["rsrp_dbm"][dots]
-            traces.append(draw_curve(look, x, rsrp_dbm, mode="markers", marker=marker))
+            traces.append(
+                draw_curve(
+                    look,
+                    to_json_numbers(ground["distance_m"][dots]),
+                    ground["rsrp_dbm"][dots],
+                    mode="markers",
+                    marker=marker,
+                )
+            )
     if not traces:
         return Panel(key, title, "There is no outdoor place, so no link was sampled.")
-    links = f"{format_count(n_station, 'base station')} at {format_count(n_place, 'place')}"
-    caption = f"Mean received power without small-scale fading, from {links}. A dot is a link."
+    caption = (
+        "Mean received power without small-scale fading, from "
+        f"{format_count(n_station, 'base station')} at {format_count(n_place, 'place')}. "
+        "A dot is a link."
+    )
     figure = lay_out_axes(
         [Axes("RSRP (dBm)", traces, near=True)],
         {"type": "log", "title": "distance (m)"},

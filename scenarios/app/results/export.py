@@ -116,8 +116,15 @@ def to_geojson(run: Run, globe: Globe) -> str:
             "the area of this run is nowhere on the globe: its south-west corner was "
             "put at this origin"
         )
-    whole = {"type": "FeatureCollection", "netsim_origin": origin, "features": features}
-    return json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+    return (
+        json.dumps(
+            {"type": "FeatureCollection", "netsim_origin": origin, "features": features},
+            ensure_ascii=False,
+            allow_nan=False,
+            separators=(",", ":"),
+        )
+        + "\n"
+    )
 
 
 def _list_places(run: Run, globe: Globe) -> Iterator[Feature]:
@@ -139,8 +146,7 @@ def _list_places(run: Run, globe: Globe) -> Iterator[Feature]:
 def _list_known_cells(rows: Table, *columns: str, text: str = "") -> Iterator[tuple[Any, ...]]:
     """List cells of rows in which all these numbers are known, and of a column of texts."""
     is_known = np.logical_and.reduce([np.isfinite(rows[name]) for name in columns])
-    names = (*columns, text) if text else columns
-    return iterate_cells(select_rows(rows, is_known), *names)
+    return iterate_cells(select_rows(rows, is_known), *(*columns, text) if text else columns)
 
 
 def _build_point(globe: Globe, at_m: Sequence[float], **properties: object) -> Feature:

@@ -104,8 +104,9 @@ def gather_side_by_side(folder: Path) -> Gathered:
         "way (What differs)."
     ) * (len(commands) > 1)
     name = folder.resolve().name
-    notes = [note, *gathered.notes]
-    return replace(gathered, name=name, title=f"Comparison of {name}", notes=notes)
+    return replace(
+        gathered, name=name, title=f"Comparison of {name}", notes=[note, *gathered.notes]
+    )
 
 
 def gather_sweep(folder: Path) -> Gathered:

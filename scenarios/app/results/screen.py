@@ -88,8 +88,9 @@ def lay_out_table(table: OutcomeTable) -> list[str]:
     feet = table.foot[: table.narrow - 1]
     texts.append(["baseline", *("\n".join(next(iter(foot.items()), ())) for foot in feet)])
     heads = [head.replace(" ", "\n") for head in heads]
-    columns = zip(heads, *texts, strict=True)
-    widths = [max(map(len, "\n".join(column).split("\n"))) for column in columns]
+    widths = [
+        max(map(len, "\n".join(column).split("\n"))) for column in zip(heads, *texts, strict=True)
+    ]
     room = COLUMNS - 2 - min(MOST_LABEL, widths[0])
     ends = np.cumsum(np.add(widths[1:], 2))
     n = max(2, 1 + int((ends <= room).sum()))

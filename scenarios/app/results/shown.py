@@ -202,10 +202,15 @@ def _describe_homeless(run_lines: Lines, summary: Summary) -> str:
         reasons.append(f"{n_few} with fewer than 3 nights")
     if n_none != n_few:
         reasons.append(f"{n_none - n_few} without a place of most nights")
-    has_work = any(".work_located." in line.key for line in run_lines)
-    unscored = "" if has_work else ", and no workplace is scored"
-    ues = f" No home: {format_count(n_none, 'UE')} ({', '.join(reasons)})"
-    return f"{ues}; the place of most time counts instead{unscored}."
+    unscored = (
+        ""
+        if any(".work_located." in line.key for line in run_lines)
+        else ", and no workplace is scored"
+    )
+    return (
+        f" No home: {format_count(n_none, 'UE')} ({', '.join(reasons)})"
+        f"; the place of most time counts instead{unscored}."
+    )
 
 
 def _describe_result(line: Line) -> str:
@@ -252,8 +257,7 @@ def select_worst_accounts(account: Table) -> Table:
     spent = np.nan_to_num(account["epsilon"], nan=inf)
     order = np.argsort(-spent, kind="stable")[::-1]
     accounts = list(iterate_cells(account, "mechanism", "unit", "relation", "delta"))
-    worst = {accounts[k]: k for k in order}
-    return select_rows(account, sorted(worst.values()))
+    return select_rows(account, sorted({accounts[k]: k for k in order}.values()))
 
 
 def select_worst_audits(rows: Table) -> Table:
@@ -269,8 +273,7 @@ def select_worst_audits(rows: Table) -> Table:
     order = np.lexsort([near, rows["verdict"] == "caveat", rows["verdict"] == "violated"])
     names = ("half", "mechanism", "quantity", "pair")
     keys = list(iterate_cells(rows, *names))
-    worst = {keys[k]: k for k in order.tolist()}
-    kept = sorted(worst.values())
+    kept = sorted({keys[k]: k for k in order.tolist()}.values())
     shown = (*names, "verdict", "moved", "sensitivity", "lower", "upper")
     return {name: rows[name][kept] for name in shown}
 
@@ -366,8 +369,7 @@ def answer_comparison(lines_by_label: LinesByLabel) -> Answers:
                 judged.setdefault(line.plain, []).append((label, line, model))
     answers = _compare_models(lines_by_label)
     first_label = next(iter(lines_by_label), "")
-    names = sorted(judged, key=lambda name: not name.startswith("homes"))
-    for k, name in enumerate(names):
+    for k, name in enumerate(sorted(judged, key=lambda name: not name.startswith("homes"))):
         texts = _describe_reduction(judged[name], first_label, lines_by_label)
         if k == 0:
             texts += _list_verdicts(judged[name])

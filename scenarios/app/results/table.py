@@ -424,8 +424,9 @@ def _add_auc_interval(line: Line, runs: Runs) -> Line:
     if np.isnan(low_gain):
         low_gain = low - 0.5
         high_gain = high - 0.5
-    verdict = judge_interval(100 * low_gain, 100 * high_gain, 0.0)
-    return replace(line, low=low, high=high, verdict=verdict)
+    return replace(
+        line, low=low, high=high, verdict=judge_interval(100 * low_gain, 100 * high_gain, 0.0)
+    )
 
 
 def _judge_line(rule: Rule | None, line: Line, runs: Runs) -> str:
@@ -495,12 +496,6 @@ def _pool_interval(runs: Runs, stem: str, middle: str = "mean") -> tuple[float, 
     half = np.sqrt(np.sum(((high - low) / 2) ** 2)) / n
     value = intervals[0, 1:].mean() if n == 1 else mean.mean()
     return float(value - half), float(value + half)
-
-
-def _find_range(values: Sequence[float]) -> tuple[float, float]:
-    if len(values) > 1:
-        return (min(values), max(values))
-    return (nan, nan)
 
 
 def _format_range(values: Sequence[float], unit: str) -> str:

@@ -49,8 +49,9 @@ def build_run_job(
     options = {"command": command, "resources": resources}
     # BadInput where nothing is learnt
     notes = KEEPS_VIEWS if views and study.learned else ()
-    inputs = digest_inputs(study)
-    return Job(RUN, study, study.seed, inputs, Path(folder), label, replace, notes, options)
+    return Job(
+        RUN, study, study.seed, digest_inputs(study), Path(folder), label, replace, notes, options
+    )
 
 
 def play_job(job: Job, watch: Watch) -> Run:
@@ -203,9 +204,10 @@ def load_reference(study: Study, cache: Path) -> Trajectory:
 
     Raises BadInput: the uplink's noise does not fall with a UE's own power alone.
     """
-    learning = study.learned
     alone = study.model_copy(update=UNPLAYED).change_learning(
-        defenses=tuple(d.draw_all_noise() for d in learning.defenses), attacks=(), membership=None
+        defenses=tuple(d.draw_all_noise() for d in study.learned.defenses),
+        attacks=(),
+        membership=None,
     )
     refuse_broken(alone, "reference run")
     _, tree = keep_run(

@@ -200,7 +200,6 @@ class RadioPlay(Play):
                 self.recorder.write(
                     "radio_cdf", {**names, "percent": percent, "value": values[:, k]}
                 )
-        for k, name in enumerate(QUANTITIES):
             if name in measured and outdoor + indoor:
                 simulated = samples.select(compared)[:, k]
                 ks = ks_2samp(simulated, measured[name], method="asymp").statistic
@@ -244,9 +243,10 @@ class RadioPlay(Play):
                 "samples-without-service", percent=100.0 * weak.mean(), least_dbm=NO_SERVICE_DBM
             )
         if self.measured.samples and indoor:
-            compared = "outdoor" if outdoor else "all"
             yield notice(
-                "measured-outdoors", selection=compared, percent=100.0 * indoor / (outdoor + indoor)
+                "measured-outdoors",
+                selection="outdoor" if outdoor else "all",
+                percent=100.0 * indoor / (outdoor + indoor),
             )
 
     def summarise(self, run: Run) -> Fields:
@@ -334,10 +334,12 @@ class LearningPlay(Play):
         if state.stopped:
             marks |= {"stopped": True}
         values = {**marks, **_collect_figures(figures)}
-        now_s = self.world.env.now
         self.unseen.append(
             self.make_event(
-                self._find_last_round(state), now_s, over or state.played == self.most, values
+                self._find_last_round(state),
+                self.world.env.now,
+                over or state.played == self.most,
+                values,
             )
         )
 

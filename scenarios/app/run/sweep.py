@@ -132,9 +132,9 @@ def plan_points(study: Study, overrides: Record) -> list[SweepPoint]:
     folders = Counter(point.folder for point in planned)
     for point in planned:
         if folders[point.folder] > 1:
-            remedy = "rename a variant, or leave a repeated value out"
             raise BadInput(
-                f"vary: the label {point.label!r} is not unique as a folder name; {remedy}"
+                f"vary: the label {point.label!r} is not unique as a folder name; "
+                "rename a variant, or leave a repeated value out"
             )
     return planned
 
@@ -151,8 +151,7 @@ def _list_choices(section: str, columns: Mapping[str, Sequence[Value]], n: int) 
             f"{format_dotted(parse_place(key)).rsplit('.', 1)[-1]}={to_flow_yaml(value)}"
             for key, value in row.items()
         ]
-        label = ", ".join(parts)
-        choices.append(_Choice(row, label, ("vary", section), (i,)))
+        choices.append(_Choice(row, ", ".join(parts), ("vary", section), (i,)))
     return choices
 
 
@@ -225,8 +224,7 @@ def resolve_points(
         if setting not in settings:
             with prefix_errors(point.label):
                 settings[setting] = scenario.with_changes(point.overrides, point.origins).study
-        study = settings[setting].model_copy(update={"seed": point.seed})
-        checked.append((point, study))
+        checked.append((point, settings[setting].model_copy(update={"seed": point.seed})))
     return checked
 
 
@@ -357,13 +355,10 @@ class Sweep:
             refuse_links(out, [*folders, *names])
             if others and not self.replace:
                 first = others[0].relative_to(out)
-                runs = (
-                    f"{format_count(len(others), 'run')} that this sweep does not have, "
-                    f"first {first}"
-                )
                 raise BadInput(
-                    f"{out}: holds {runs}; add --replace, which removes them, or give "
-                    f"--out another folder"
+                    f"{out}: holds {format_count(len(others), 'run')} that this sweep does not "
+                    f"have, first {first}; add --replace, which removes them, or give --out "
+                    "another folder"
                 )
         for job in jobs:
             job.admit()

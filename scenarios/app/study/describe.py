@@ -269,8 +269,10 @@ def find_nested_models(field: FieldInfo) -> Iterator[tuple[type[BaseModel], str]
     if find_slot(metadata) is not None:
         return
     for member in list_union_members(base):
-        items = get_args(unwrap_annotation(member)[0])
-        for annotation, mark in ((member, ""), *((item, "[]") for item in items)):
+        for annotation, mark in (
+            (member, ""),
+            *((item, "[]") for item in get_args(unwrap_annotation(member)[0])),
+        ):
             inner, inner_metadata = unwrap_annotation(annotation)
             if (
                 find_slot(inner_metadata) is None
@@ -583,8 +585,7 @@ def cut_text(text: str) -> str:
 
 def suggest_nearest(word: str, words: Iterable[str], max_words: int = 1) -> str:
     """Return `; did you mean 'x'?` of the words that are most like this one, or nothing."""
-    key = word[:LONGEST].lower().replace(" ", "_")
-    close = get_close_matches(key, words, max_words, 0.6)
+    close = get_close_matches(word[:LONGEST].lower().replace(" ", "_"), words, max_words, 0.6)
     close += [w for w in words if min(len(word), len(w)) > 2 and (word in w or w in word)]
     quoted = [f"'{w}'" for w in dict.fromkeys(close)]
     if close:

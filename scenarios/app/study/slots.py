@@ -138,9 +138,11 @@ def judge_combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]
         for learner, need in needs.items()
     }
     chains = ["none", *single, *(f"{a} > {b}" for a, b in permutations(single, 2))]
-    viewpoints = get_args(Threat.model_fields["viewpoint"].annotation)
     threats = [
-        f"{viewpoint} sees {sees}" for sees, viewpoint in product(get_args(Vantage), viewpoints)
+        f"{viewpoint} sees {sees}"
+        for sees, viewpoint in product(
+            get_args(Vantage), get_args(Threat.model_fields["viewpoint"].annotation)
+        )
     ]
     threats.append(f"server sees {OPENED}")
     curations = ("none", *SLOTS["curation"].parts)
@@ -177,11 +179,11 @@ def format_matrix(width: int) -> str:
     width = max(width, _NARROWEST)
     verdicts = list(judge_combinations())
     reasons = Counter(reason for _, reason in verdicts)
-    head = (
+    lines = textwrap.wrap(
         f"{reasons.pop(LEGAL)} of {len(verdicts)} combinations are legal (one part per slot, "
-        f"up to 2 defenses)"
+        f"up to 2 defenses)",
+        width,
     )
-    lines = textwrap.wrap(head, width)
     for slot, partner in (("attack", "threat"), ("defenses", "learner")):
         lines += _tabulate_crossing(slot, partner, verdicts, width)
     lines += ["", "refused, because:"]

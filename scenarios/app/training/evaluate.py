@@ -388,7 +388,7 @@ class RecordedGround:
 
     def evaluate(self, act: Act, evaluations: int, name: str = AGENT) -> list[Evaluation]:
         """Return an agent beside the others, in the same worlds."""
-        held_out = self._watch_worlds(HELD_OUT, "judged live under the agent")
         return self.held_out + [
-            play_episode(self.watched, name, act, world, evaluations) for world in held_out
+            play_episode(self.watched, name, act, world, evaluations)
+            for world in self._watch_worlds(HELD_OUT, "judged live under the agent")
         ]

@@ -139,8 +139,9 @@ def record_at_full_power(sweep: Sweep, seeds: Sequence[int]) -> KnownRounds:
     played = []
     for i, seed in enumerate(seeds, 1):
         with use_one_thread():
-            full = build_gate_rule("constant", _LEVELS_DBW[-1])
-            played.append(record_world(env, full.power_w, seed))
+            played.append(
+                record_world(env, build_gate_rule("constant", _LEVELS_DBW[-1]).power_w, seed)
+            )
         sweep.watch(
             Event("world", i, len(seeds), i == len(seeds), {"label": "recorded at full power"})
         )
@@ -207,8 +208,7 @@ def equalise_noise(recording: KnownRounds) -> tuple[float, dict[str, TunedRule]]
     )
     if not recording.rounds.rows.required_std.any():
         n_0 = max(n_0, sent.sum() / len(recording) / 2)
-    max_dbw = 10 * np.log10(recording.look.limits.each_max_w)
-    policies = {FULL: build_gate_rule("constant", max_dbw)}
+    policies = {FULL: build_gate_rule("constant", 10 * np.log10(recording.look.limits.each_max_w))}
     policies |= {
         label: find_least_level(recording, label, rest, n_0) for label, rest in RULES.items()
     }

@@ -351,17 +351,16 @@ def _train_and_evaluate(job: Job, study: Study, on: RecordedGround | None, watch
     trainer.save(course, job.seed, folder)
     trained_s = time.perf_counter() - began
     rows = trainer.evaluate(course, training.evaluations, job.seed)
-    write_rows(folder / CURVE, [asdict(point) for point in course.curve])
+    write_rows(folder / CURVE, [*map(asdict, course.curve)])
     table = [{name: getattr(row, name) for name in COLUMNS} for row in rows]
     write_rows(folder / EVALUATIONS, table)
     figures = summarise_evaluations(train.agent.kind, rows)
     write_json(
         folder / SUMMARY, ({"steps.best": course.steps, "cost.best": course.score} | figures)
     )
-    wall_s = time.perf_counter() - began
     timing = {
         "trained_s": trained_s,
-        "wall_s": wall_s,
+        "wall_s": time.perf_counter() - began,
         "peak_memory_gb": measure_peak_since_limit_gb(),
         "decision_ms": average_decisions_ms(rows),
     }

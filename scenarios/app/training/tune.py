@@ -282,8 +282,9 @@ def try_settings(search: Search) -> tuple[optuna.Study, list[Trial]]:
 def suggest_value(trial: optuna.Trial, key: str, distribution: Distribution) -> Value:
     """Return the value of a key."""
     if distribution.choices is not None:
-        index = trial.suggest_categorical(key, list(range(len(distribution.choices))))
-        return distribution.choices[index]
+        return distribution.choices[
+            trial.suggest_categorical(key, list(range(len(distribution.choices))))
+        ]
     low = distribution.low or 0.0
     high = distribution.high or 0.0
     if distribution.integer:
