@@ -144,8 +144,10 @@ def open_sweep(*folders: str | Path) -> Results:
                     "baseline": line.baseline,
                 }
             )
-    tables = {"runs": runs, "figures": pandas.DataFrame(figures)}
-    return Results(tables, lambda: build_comparison_page(gathered, paths[0]))
+    return Results(
+        {"runs": runs, "figures": pandas.DataFrame(figures)},
+        lambda: build_comparison_page(gathered, paths[0]),
+    )
 
 
 def open_training(folder: str | Path) -> Results:

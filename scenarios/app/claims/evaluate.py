@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from math import nan
 from pathlib import Path
 
@@ -35,7 +34,7 @@ from scenarios.app.results.read import Manifest, list_finished_runs
 from scenarios.app.results.shown import format_seed_values
 from scenarios.app.results.statistics import group_by_label
 from scenarios.app.results.summary_keys import find_measure, read_value
-from scenarios.app.run.events import Event, Watch
+from scenarios.app.run.events import Watch
 from scenarios.app.run.executor import Engine
 from scenarios.app.run.how import Resources
 from scenarios.app.run.sweep import Sweep
@@ -108,24 +107,25 @@ def play_claims(
         if all(rule.labels for rule in own_rules):
             labels = labels.union(*(rule.labels for rule in own_rules))
         place = places[name]
-        watch_part = partial(_watch_part, watch, name)
         try:
             study = Scenario.from_source(name)
             if study.study.vary is None:
                 study = study.with_changes({"vary": {"seed": [study.study.seed]}})
             Sweep(
-                study, place, at_once, watch_part, overwrite, labels, engine=engine, resources=how
+                study,
+                place,
+                at_once,
+                lambda event, name=name: watch(event._replace(part=name)),
+                overwrite,
+                labels,
+                engine=engine,
+                resources=how,
             ).play()
             if failed := read_failures(place):
                 reasons[name] = " ".join(format_failures(failed))
         except BadInput as error:
             reasons[name] = error.lines[0]
     return reasons
-
-
-def _watch_part(watch: Watch, name: str, event: Event) -> None:
-    """Watch an event as one of a scenario."""
-    watch(event._replace(part=name))
 
 
 def write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
@@ -243,8 +243,9 @@ def _decide(claim: Claim, runs: Labelled) -> tuple[str, str]:
     rule = claim.rule
     for label, runs_by_seed in runs.items():
         for key in rule.keys:
-            is_missing = [np.isnan(read_value(run, key)) for run in runs_by_seed.values()]
-            if share := _describe_half(is_missing, label):
+            if share := _describe_half(
+                [np.isnan(read_value(run, key)) for run in runs_by_seed.values()], label
+            ):
                 return OPEN, f"{key} is null in {share}"
     seeds = _find_shared_seeds(runs)
     if not seeds:
@@ -270,8 +271,10 @@ def _decide(claim: Claim, runs: Labelled) -> tuple[str, str]:
     low, high, coverage = compute_median_bounds_and_coverage(
         statements[decisions.index(None)].values
     )
-    interval = f"{low:.4g} and {high:.4g} ({100 * coverage:.0f} % interval)"
-    return word, f"too few seeds: median between {interval}"
+    return (
+        word,
+        f"too few seeds: median between {low:.4g} and {high:.4g} ({100 * coverage:.0f} % interval)",
+    )
 
 
 def _describe_useless_models(rule: ClaimRule, runs: Labelled) -> str:

@@ -69,8 +69,9 @@ def build_papers_page(verdicts: Verdicts, unplayed: Sequence[Unplayed]) -> str:
     each scenario takes.
     """
     text = [_HEAD.format(generator=GENERATOR)]
-    by_paper = group_by_label((verdict.claim.paper, verdict) for verdict in verdicts)
-    for paper, paper_verdicts in by_paper.items():
+    for paper, paper_verdicts in group_by_label(
+        (verdict.claim.paper, verdict) for verdict in verdicts
+    ).items():
         claims = [verdict.claim for verdict in paper_verdicts]
         tried = [
             _to_item(claim.where, f" ({claim.id})", claim.differs)

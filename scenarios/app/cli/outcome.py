@@ -541,8 +541,12 @@ def _describe_run(run: Run, verbose: bool) -> OutcomeLines:
 
 
 def _read_labelled_run(label: str, run: Path) -> Fields:
-    seed = read_json(find_record_file(run)).get("seed")
-    return {"label": label, "seed": seed, "folder": str(run), "summary": read_summary(run)}
+    return {
+        "label": label,
+        "seed": read_json(find_record_file(run)).get("seed"),
+        "folder": str(run),
+        "summary": read_summary(run),
+    }
 
 
 def _describe_sweep(folder: Path, _: bool) -> OutcomeLines:

@@ -206,8 +206,14 @@ class Chart:
         ]
         if cells:
             caption = self.caption.replace("{near}", f"{hit_radius_m:g}") + note
-            figure = lay_out_axes(cells, x_axis, self.height, spans=spans)
-            return [Panel(self.key, self.title, caption, figure)]
+            return [
+                Panel(
+                    self.key,
+                    self.title,
+                    caption,
+                    lay_out_axes(cells, x_axis, self.height, spans=spans),
+                )
+            ]
         if self.missing:
             return [Panel(self.key, self.title, self.missing)]
         return []
@@ -375,8 +381,7 @@ def _make_model_error_law(name: str) -> Law:
     def law(run: Run, _: str) -> Series:
         rows = run.get_rows("rounds")
         values = rows[name]
-        has_diverged = np.isnan(values) & np.isfinite(rows["constant_rmse_db"])
-        values = np.where(has_diverged, inf, values)
+        values = np.where(np.isnan(values) & np.isfinite(rows["constant_rmse_db"]), inf, values)
         final = run.summary.get(f"utility.{name}")
         if final is not None and len(values) and np.isfinite(values[-1]):
             values[-1] = final

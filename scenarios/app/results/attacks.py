@@ -206,8 +206,7 @@ class Truth:
         away_m = np.linalg.norm(named_m - self.place_m[:, :, None, None], axis=-1)
         is_near = away_m <= self.hit_radius_m
         is_found = np.asarray(np.diagonal(is_near, axis1=1, axis2=2).any(axis=1))
-        by_one_place = is_near.all(axis=1).any(axis=(1, 2))
-        return np.column_stack([_append_both(is_found), by_one_place])
+        return np.column_stack([_append_both(is_found), is_near.all(axis=1).any(axis=(1, 2))])
 
 
 def _append_both(flags: np.ndarray) -> BoolArray:
@@ -246,8 +245,9 @@ def collect_named_rows(
         is_answer = (kind == place) | (named["place"] == "")
         is_spoken = np.isin(truth.ue, named["ue"][is_answer])
         hits[place]["spoken"] = is_spoken[has_place[k]]
-    ues = truth.ue[has_place[0]]
-    hits["home"]["day"] = _find_lasting_naming_day(rows, ues, truth.hit_radius_m, requested_s)
+    hits["home"]["day"] = _find_lasting_naming_day(
+        rows, truth.ue[has_place[0]], truth.hit_radius_m, requested_s
+    )
     return hits
 
 
@@ -374,8 +374,9 @@ def measure_stated_reliability(named: Table, truth: Truth) -> Reliability:
     is_right = (
         np.linalg.norm(true_m - stack_places_m(stated), axis=1) <= truth.hit_radius_m
     )  # not where there is none: NaN
-    probability = np.clip(stated["probability"], 0.0, 1.0)
-    return measure_reliability(stated["ue"].astype(int), probability, is_right)
+    return measure_reliability(
+        stated["ue"].astype(int), np.clip(stated["probability"], 0.0, 1.0), is_right
+    )
 
 
 def collect_claim_aucs(estimates: Table, links: Table, hit_radius_m: float) -> Tables:

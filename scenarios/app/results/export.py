@@ -135,12 +135,17 @@ def _list_places(run: Run, globe: Globe) -> Iterator[Feature]:
             yield _build_point(globe, place_m, kind=kind, **_describe_ue(run, ue))
     for name, *place_m in run.stations:
         yield _build_point(globe, place_m, kind="base station", name=name)
-    named = run.tables["named"]
     for ue, rank, *place_m, attack in _list_known_cells(
-        named, "ue", "rank", "x_m", "y_m", text="attack"
+        run.tables["named"], "ue", "rank", "x_m", "y_m", text="attack"
     ):
-        labels = {"kind": "named place", "attack": attack, "rank": int(rank)}
-        yield _build_point(globe, place_m, **labels, **_describe_ue(run, ue))
+        yield _build_point(
+            globe,
+            place_m,
+            kind="named place",
+            attack=attack,
+            rank=int(rank),
+            **_describe_ue(run, ue),
+        )
 
 
 def _list_known_cells(rows: Table, *columns: str, text: str = "") -> Iterator[tuple[Any, ...]]:

@@ -230,10 +230,15 @@ def _wait_for_lock(fd: int, folder: Path, mark: str, waits: Callable[[], bool]) 
             ) from None
 
 
+def remove_files(folder: Path, names: Iterable[str]) -> None:
+    """Remove files of a folder, where they are there."""
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+
+
 def clear_results(folder: Path) -> None:
     """Forget the results of a run; its study stays until another one is written."""
-    for name in RESULTS:
-        (folder / name).unlink(missing_ok=True)
+    remove_files(folder, RESULTS)
     remove_views(folder)
 
 
@@ -246,8 +251,7 @@ def remove_run(folder: Path) -> None:
     """Remove a run, and its folder and the one above it where nothing else is in them."""
     with lock_folder(folder, "run", lambda: None):
         clear_results(folder)
-        for name in (STUDY, MARKER):
-            (folder / name).unlink(missing_ok=True)
+        remove_files(folder, (STUDY, MARKER))
     with suppress(OSError):
         folder.rmdir()
         folder.parent.rmdir()

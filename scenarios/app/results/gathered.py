@@ -115,8 +115,14 @@ def gather_sweep(folder: Path) -> Gathered:
     runs, copies = drop_copies(finished)
     notes = [*format_failures(read_failures(folder)), copies]
     missing = len(list_run_folders(folder)) - len(finished)
-    title = read_sweep_value(folder, "title") or ""
-    return Gathered(folder.resolve().name, runs, missing, read_curves(folder), notes, title)
+    return Gathered(
+        folder.resolve().name,
+        runs,
+        missing,
+        read_curves(folder),
+        notes,
+        read_sweep_value(folder, "title") or "",
+    )
 
 
 def gather_runs(folders: Sequence[Path]) -> Gathered:

@@ -464,8 +464,13 @@ def open_finished_run(folder: Path, study: Fields | None = None) -> Run:
     """
     read_finished_manifest(folder)
     manifest = Manifest.from_folder(folder)
-    tables = RunTables(folder, list_written_tables(vars(manifest)), {})
-    return Run(manifest, read_summary(folder), tables, folder, study)
+    return Run(
+        manifest,
+        read_summary(folder),
+        RunTables(folder, list_written_tables(vars(manifest)), {}),
+        folder,
+        study,
+    )
 
 
 def load_finished_run(folder: Path, study: Fields | None = None) -> Run:

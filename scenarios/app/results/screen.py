@@ -77,8 +77,7 @@ def lay_out_table(table: OutcomeTable) -> list[str]:
     heads = table.heads[: table.narrow]
     notes = list(table.notes)
     if table.as_lines:
-        sentences = ["; ".join(map("{}: {}".format, heads, row)) for row in texts]
-        return wrap_lines(notes + sentences)
+        return wrap_lines(notes + ["; ".join(map("{}: {}".format, heads, row)) for row in texts])
     right = [k for k in range(1, len(heads)) if any(row[k].sorts is not None for row in marks)]
     n_left_out = len(table.rows) - MOST_ROWS
     if n_left_out > 0:

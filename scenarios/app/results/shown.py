@@ -131,11 +131,10 @@ def build_headline(run_lines: Lines, learning: Record, summary: Summary | None =
         return [("radio", f"{samples} of the radio{medians}.")]
     attacked = bool(learning.get("attacks") or learning.get("membership"))
     leakage = _describe_leakage(run_lines, attacked) + _describe_homeless(run_lines, summary)
-    protection = _describe_protection(run_lines, list_protections(learning))
     return [
         ("model", _describe_model(run_lines, summary)),
         ("leakage", leakage),
-        ("protection", protection),
+        ("protection", _describe_protection(run_lines, list_protections(learning))),
     ]
 
 
@@ -254,8 +253,7 @@ def _describe_protection(run_lines: Lines, kinds: Sequence[str]) -> str:
 
 def select_worst_accounts(account: Table) -> Table:
     """Select rows of the table `privacy`: of each account that of the UE that spent most."""
-    spent = np.nan_to_num(account["epsilon"], nan=inf)
-    order = np.argsort(-spent, kind="stable")[::-1]
+    order = np.argsort(-np.nan_to_num(account["epsilon"], nan=inf), kind="stable")[::-1]
     accounts = list(iterate_cells(account, "mechanism", "unit", "relation", "delta"))
     return select_rows(account, sorted({accounts[k]: k for k in order}.values()))
 
@@ -274,8 +272,10 @@ def select_worst_audits(rows: Table) -> Table:
     names = ("half", "mechanism", "quantity", "pair")
     keys = list(iterate_cells(rows, *names))
     kept = sorted({keys[k]: k for k in order.tolist()}.values())
-    shown = (*names, "verdict", "moved", "sensitivity", "lower", "upper")
-    return {name: rows[name][kept] for name in shown}
+    return {
+        name: rows[name][kept]
+        for name in (*names, "verdict", "moved", "sensitivity", "lower", "upper")
+    }
 
 
 def describe_accounts(account: Table) -> list[str]:
@@ -342,13 +342,15 @@ def build_lines_by_label(labels: ByLabel) -> dict[str, list[Line]]:
     A line at chance, with a useful model, is prevented where another label is found.
     """
     lines_by_label = {label: build_lines(runs) for label, runs in labels.items()}
-    every = chain.from_iterable(lines_by_label.values())
-    found_names = {line.name for line in every if line.verdict == FOUND}
+    found_names = {
+        line.name for line in chain.from_iterable(lines_by_label.values()) if line.verdict == FOUND
+    }
     for label_lines in lines_by_label.values():
         model = find_model_verdict(label_lines)
         for k, line in enumerate(label_lines):
-            verdict = judge_prevention(line.verdict, model, line.name in found_names)
-            label_lines[k] = replace(line, verdict=verdict)
+            label_lines[k] = replace(
+                line, verdict=judge_prevention(line.verdict, model, line.name in found_names)
+            )
     return lines_by_label
 
 

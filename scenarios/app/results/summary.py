@@ -141,8 +141,9 @@ def _collect_rounds(run: Run, study: Study) -> Iterator[Part]:
     yield from _name_parts("batches of a step", _group_rows(tables["curation"], "step"))
     yield from _name_parts("reached", find_level_times(uploads, metrics))
     unicity = tables["unicity"]
-    kinds = zip(unicity["points"], unicity["resolution_m"], strict=True)
-    for k, (points, side_m) in enumerate(kinds):
+    for k, (points, side_m) in enumerate(
+        zip(unicity["points"], unicity["resolution_m"], strict=True)
+    ):
         yield f"{points:g}-{side_m:g}", {"unicity": select_rows(unicity, [k])}
 
 
@@ -163,12 +164,15 @@ def _collect_model(tables: Tables, study: Study) -> Iterator[Part]:
             yield name, {"another": build_row(value=value)}
     metrics = tables["metrics"]
     names = [f"{part}.{name}" for part, name in zip(metrics["part"], metrics["name"], strict=True)]
-    named = metrics | {"metric": np.array(names, dtype=object)}
-    for name, metric in _group_rows(named, "metric").items():
+    for name, metric in _group_rows(
+        metrics | {"metric": np.array(names, dtype=object)}, "metric"
+    ).items():
         late = metric["value"][-20:]
         with np.errstate(over="ignore"):  # a model that has diverged
-            ends = build_row(late_mean=np.mean(late), late_std=np.std(late))
-            yield name, {"metric": metric | ends}
+            yield (
+                name,
+                {"metric": metric | build_row(late_mean=np.mean(late), late_std=np.std(late))},
+            )
     yield from _name_parts("membership tests", _group_rows(tables["membership"], "attack"))
     for name, account in _group_rows(tables["privacy"], "mechanism").items():
         yield name, {"account": complete_account(account)}

@@ -213,9 +213,8 @@ class Play(ABC):
         write_tracks(self.recorder, self.world)
         fields = self.finish()
         write_map(folder, self.world, self.study.world.city)
-        wall_s = time.perf_counter() - self.began_s
         timing = {
-            "wall_s": wall_s,
+            "wall_s": time.perf_counter() - self.began_s,
             "peak_memory_gb": measure_peak_since_limit_gb(),
             f"resumed_from_{self.unit}": first,
         }
@@ -223,20 +222,26 @@ class Play(ABC):
         # the summary reads counts of it
         write_json(folder / MANIFEST, manifest | {"notices": [], "finished": False})
         tables = {name: self.recorder.read_columns(name) for name in self.recorder.schemas}
-        run_tables = RunTables(folder, manifest["tables"], tables)
-        run = Run(Manifest.from_folder(folder), {}, run_tables, folder)
+        run = Run(
+            Manifest.from_folder(folder), {}, RunTables(folder, manifest["tables"], tables), folder
+        )
         summary = self.summarise(run)
-        all_notices = [*self.world.notices, *self.find_notices(), *find_summary_notices(summary)]
-        notices = sort_by_severity(all_notices)
+        notices = sort_by_severity(
+            [*self.world.notices, *self.find_notices(), *find_summary_notices(summary)]
+        )
         severities = [notice.severity for notice in notices]
         summary |= {
             f"notices.{severity}": severities.count(severity) for severity in ("doubt", "void")
         }
-        rows = [*map(asdict, notices)]
-        write_json(folder / MANIFEST, manifest | {"notices": rows, "finished": True})
+        write_json(
+            folder / MANIFEST, manifest | {"notices": [*map(asdict, notices)], "finished": True}
+        )
         write_json(folder / SUMMARY, summary)
-        shown = run.manifest.model_copy(update={"notices": notices})
-        return replace(run, manifest=shown, summary=read_json(folder / SUMMARY))
+        return replace(
+            run,
+            manifest=run.manifest.model_copy(update={"notices": notices}),
+            summary=read_json(folder / SUMMARY),
+        )
 
     def remember(self) -> None:
         """A run can go on from here: write where UEs were, remember it, and write that down now and
@@ -263,8 +268,9 @@ class Play(ABC):
         """Write what is remembered, if anything is."""
         began_s = time.perf_counter()
         if self.checkpoint:
-            tree = self.job.to_checkpoint(**to_tree(self.checkpoint))
-            save_tree(self.job.folder / CHECKPOINT, tree)
+            save_tree(
+                self.job.folder / CHECKPOINT, self.job.to_checkpoint(**to_tree(self.checkpoint))
+            )
         self.saved_s = time.perf_counter()
         self.every_s = max(CHECKPOINT_EVERY_S, 20.0 * (self.saved_s - began_s))
 
@@ -297,8 +303,9 @@ class Play(ABC):
             for k, axis in enumerate("xy")
         }
         nights = np.full(n, np.nan) if places.nights is None else places.nights.astype(float)
-        rows: Fields = {"ue": np.arange(n), "name": self.world.ues, **columns, "nights": nights}
-        self.recorder.write("ues", rows)
+        self.recorder.write(
+            "ues", {"ue": np.arange(n), "name": self.world.ues, **columns, "nights": nights}
+        )
 
 
 MAX_CELLS = 100  # of the grid along the longer side
@@ -315,8 +322,7 @@ def lay_coverage_grid(world: World) -> FloatArray:
         low + (np.arange(max(1, ceil(length / side_m - 1e-9))) + 0.5) * side_m
         for low, length in zip(area.low_m, area.side_m, strict=True)
     )
-    grid = np.meshgrid(x_m, y_m)
-    place_m = np.stack(grid, axis=-1).reshape(-1, 2)
+    place_m = np.stack(np.meshgrid(x_m, y_m), axis=-1).reshape(-1, 2)
     return place_m[~world.buildings.is_indoors(place_m)]
 
 
@@ -451,8 +457,7 @@ def write_points(folder: Path, state: RoundState) -> None:
     """True points of every track, thinned: what the report's map draws."""
     points = [track.points for track in state.leakage.values()]
     ue = np.repeat([ue for ue, _ in state.leakage], [*map(len, points)]).astype(int)
-    position_m = np.concatenate([no_places(), *points])
-    write_arrays(folder / POINTS, {"ue": ue, "position_m": position_m})
+    write_arrays(folder / POINTS, {"ue": ue, "position_m": np.concatenate([no_places(), *points])})
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

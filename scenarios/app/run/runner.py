@@ -173,9 +173,8 @@ def plan_study(study: Study, cache: Path) -> PlannedStudy:
         "own_total_w": own_w.sum(),
         "evaluations": best.evaluations,
     }
-    power = Listed(each_w=tuple(report["power_w"]))
     return PlannedStudy(
-        _set_switch(written, best.switch, plan=None, power=power),
+        _set_switch(written, best.switch, plan=None, power=Listed(each_w=tuple(report["power_w"]))),
         report,
     )
 

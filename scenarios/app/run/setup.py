@@ -392,8 +392,7 @@ def build_radio_world(study: Study) -> tuple[World, Windows]:
     look_s = min(world.tick_s, every_s)
     if world.handover is not None and look_s > SLOW_LOOK_S:
         world.notices += (notice("handover-slow", every_s=look_s),)
-    window = max(1, min(longest, ceil(instants / 20)))
-    return world, Windows(every_s, instants, window)
+    return world, Windows(every_s, instants, max(1, min(longest, ceil(instants / 20))))
 
 
 def check_study(

@@ -167,11 +167,10 @@ def _build_point(variant: Variant, chosen: Sequence[_Choice], overrides: Record)
     curve = ", ".join([variant.mechanism, *labels[1:]]) if variant.mechanism else ""
     seed = changed["seed"]
     changed["vary"] = None
-    folder = f"{make_folder_name(label)}/seed-{seed}"
     return SweepPoint(
         label,
         seed,
-        folder,
+        f"{make_folder_name(label)}/seed-{seed}",
         changed,
         curve,
         variant.strength,
@@ -321,8 +320,9 @@ class Sweep:
         ]
         self.admit(folders, jobs)  # before files are read, and again under the lock
         todo = [run for run, job in zip(checked, jobs, strict=True) if job.find_summary() is None]
-        n_at_once = min(self.engine.count_jobs_sharing_memory(self.at_once), len(todo))
-        shared = self.resources.split_memory_among(n_at_once)
+        shared = self.resources.split_memory_among(
+            min(self.engine.count_jobs_sharing_memory(self.at_once), len(todo))
+        )
         check_prepared(self.scenario, todo, resources=shared)
         if todo:
             self.engine.check()
@@ -351,8 +351,7 @@ class Sweep:
         if has_our_marker(out, "sweep"):
             refuse_irregular_files(out, lambda name: name.endswith((".csv", ".json", ".html")))
             others = find_other_runs(out, folders)
-            names = [str(folder.relative_to(out)) for folder in others]
-            refuse_links(out, [*folders, *names])
+            refuse_links(out, [*folders, *[str(folder.relative_to(out)) for folder in others]])
             if others and not self.replace:
                 first = others[0].relative_to(out)
                 raise BadInput(
@@ -385,8 +384,10 @@ class Sweep:
         """Write sweep.json."""
         study = self.scenario.study
         drawn = {"drawn": list(study.vary.drawn)} if study.vary and study.vary.drawn else {}
-        values = {"kind": "sweep", "title": study.title, "command": self.command, **drawn, **says}
-        write_json(self.out / SWEEP, values)
+        write_json(
+            self.out / SWEEP,
+            {"kind": "sweep", "title": study.title, "command": self.command, **drawn, **says},
+        )
 
 
 def find_other_runs(out: Path, folders: Sequence[str]) -> list[Path]:

@@ -433,8 +433,11 @@ class Mistake:
             return list(self.owner.model_fields)
         if self.kind.startswith("union_tag"):
             return [kind for slot in find_slots(self.expected) for kind in slot.parts]
-        alternatives = list_union_members(unwrap_annotation(self.expected)[0])
-        literals = (t for t in alternatives if get_origin(t) is Literal)
+        literals = (
+            t
+            for t in list_union_members(unwrap_annotation(self.expected)[0])
+            if get_origin(t) is Literal
+        )
         return [word for literal in literals for word in get_args(literal) if isinstance(word, str)]
 
     @property

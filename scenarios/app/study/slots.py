@@ -103,8 +103,11 @@ def collect_all_rules() -> list[PartRule]:
         for entries in find_entry_points().values()
         for entry in entries
     )
-    packages = dict.fromkeys(("netsim", "fl", "rl", "scenarios", *brought))
-    return [rule for package in packages for rule in read_rules(package)]
+    return [
+        rule
+        for package in dict.fromkeys(("netsim", "fl", "rl", "scenarios", *brought))
+        for rule in read_rules(package)
+    ]
 
 
 Combination = dict[str, str]
@@ -250,10 +253,10 @@ def _build_threat(sees: str, viewpoint: str) -> Threat | str:
 
 @cache
 def _collect_defaults() -> Fields:
-    fields = Learning.model_fields.items()
-    return {name: field.get_default(call_default_factory=True) for name, field in fields} | {
-        "round_s": 60
-    }
+    return {
+        name: field.get_default(call_default_factory=True)
+        for name, field in Learning.model_fields.items()
+    } | {"round_s": 60}
 
 
 @cache
