@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import nan
 from pathlib import Path
 
@@ -34,7 +35,7 @@ from scenarios.app.results.read import Manifest, list_finished_runs
 from scenarios.app.results.shown import format_seed_values
 from scenarios.app.results.statistics import group_by_label
 from scenarios.app.results.summary_keys import find_measure, read_value
-from scenarios.app.run.events import Watch
+from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.executor import Engine
 from scenarios.app.run.how import Resources
 from scenarios.app.run.sweep import Sweep
@@ -107,25 +108,24 @@ def play_claims(
         if all(rule.labels for rule in own_rules):
             labels = labels.union(*(rule.labels for rule in own_rules))
         place = places[name]
+        watch_part = partial(_watch_part, watch, name)
         try:
             study = Scenario.from_source(name)
             if study.study.vary is None:
                 study = study.with_changes({"vary": {"seed": [study.study.seed]}})
             Sweep(
-                study,
-                place,
-                at_once,
-                lambda event, name=name: watch(event._replace(part=name)),
-                overwrite,
-                labels,
-                engine=engine,
-                resources=how,
+                study, place, at_once, watch_part, overwrite, labels, engine=engine, resources=how
             ).play()
             if failed := read_failures(place):
                 reasons[name] = " ".join(format_failures(failed))
         except BadInput as error:
             reasons[name] = error.lines[0]
     return reasons
+
+
+def _watch_part(watch: Watch, name: str, event: Event) -> None:
+    """Watch an event as one of a scenario."""
+    watch(event._replace(part=name))
 
 
 def write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
