@@ -66,8 +66,7 @@ def rerun_folder(
             f"{folder}: no finished run or training{label_text} in it; give a folder that "
             f"netsim wrote to the end"
         )
-    names = [str(job.folder.relative_to(out)) for job in jobs.values()]
-    refuse_links(out, names)
+    refuse_links(out, [str(job.folder.relative_to(out)) for job in jobs.values()])
     for job in jobs.values():
         job.admit()
     for job in jobs.values():

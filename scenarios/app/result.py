@@ -127,8 +127,10 @@ def open_sweep(*folders: str | Path) -> Results:
         runs = pandas.read_csv(paths[0] / RUNS)
     labels = group_by_label(gathered.summaries)
     figures = tabulate_figures(labels, build_lines_by_label(labels))
-    tables = {"runs": runs, "figures": pandas.DataFrame(figures)}
-    return Results(tables, lambda: build_comparison_page(gathered, paths[0]))
+    return Results(
+        {"runs": runs, "figures": pandas.DataFrame(figures)},
+        lambda: build_comparison_page(gathered, paths[0]),
+    )
 
 
 def open_training(folder: str | Path) -> Results:

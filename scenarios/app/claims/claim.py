@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from importlib import resources
-from itertools import pairwise
 from math import inf, nan
 from pathlib import Path
 from typing import Literal, Self, TypeVar
@@ -191,11 +190,11 @@ class ClaimRule(Part):
             "no-more-than": (-inf, self.margin),
             "within": (printed - self.tolerance, printed + self.tolerance),
         }.get(self.kind, (0.0, inf))
+        gains = [*map(_subtract, values[1:], values)]
         if self.kind == "order":
-            return [MedianBounds(_subtract(b, a), _ABOVE_ZERO) for a, b in pairwise(values)]
+            return [MedianBounds(gain, _ABOVE_ZERO) for gain in gains]
         if self.kind == "diminishing":
-            first = _subtract(values[1], values[0])
-            later = _subtract(values[2], values[1])
+            first, later = gains
             return [
                 MedianBounds(first, _ABOVE_ZERO),
                 MedianBounds(_subtract(self.share * first, later), 0.0),
@@ -203,12 +202,7 @@ class ClaimRule(Part):
         if self.kind == "ratio":
             values = _subtract(values[0], self.bound * values[1])[None]
         elif self.kind == "alike":
-            values = np.stack(
-                [
-                    _subtract(self.bound * values[0], values[1]),
-                    _subtract(self.bound * values[1], values[0]),
-                ]
-            )
+            values = _subtract(self.bound * values, values[::-1])
         return [MedianBounds(row, low, high) for row in values]
 
 
@@ -275,8 +269,7 @@ class Claim(Part):
         """What a table of verdicts has of it; a verdict is of this claim only while none of it
         changes.
         """
-        fields = self.model_dump(include={"id", "paper", "where", "says", "scenario"})
-        return fields | {
+        return self.model_dump(include={"id", "paper", "where", "says", "scenario"}) | {
             "key": self.rule.key,
             "rule": self.rule.words,
             "value": self.printed.removeprefix("-"),
@@ -372,8 +365,11 @@ def read_claims(path: Path) -> Claims:
     claims = []
     for i, claim in enumerate(written.claims):
         try:
-            scenario = _resolve_scenario(claim.scenario, path.parent)
-            claims.append(claim.model_copy(update={"scenario": scenario}))
+            claims.append(
+                claim.model_copy(
+                    update={"scenario": _resolve_scenario(claim.scenario, path.parent)}
+                )
+            )
         except ValueError as error:
             wrong.append(f"{document.format_place(('claims', i, 'scenario'))}: {error}")
     if wrong:

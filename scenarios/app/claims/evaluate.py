@@ -243,8 +243,9 @@ def _decide(claim: Claim, runs: Labelled) -> tuple[str, str]:
     rule = claim.rule
     for label, runs_by_seed in runs.items():
         for key in rule.keys:
-            is_missing = [np.isnan(read_value(run, key)) for run in runs_by_seed.values()]
-            if share := _describe_half(is_missing, label):
+            if share := _describe_half(
+                [np.isnan(read_value(run, key)) for run in runs_by_seed.values()], label
+            ):
                 return OPEN, f"{key} is null in {share}"
     seeds = _find_shared_seeds(runs)
     if not seeds:
@@ -270,8 +271,10 @@ def _decide(claim: Claim, runs: Labelled) -> tuple[str, str]:
     low, high, coverage = compute_median_bounds_and_coverage(
         statements[decisions.index(None)].values
     )
-    interval = f"{low:.4g} and {high:.4g} ({100 * coverage:.0f} % interval)"
-    return word, f"too few seeds: median between {interval}"
+    return (
+        word,
+        f"too few seeds: median between {low:.4g} and {high:.4g} ({100 * coverage:.0f} % interval)",
+    )
 
 
 def _describe_useless_models(rule: ClaimRule, runs: Labelled) -> str:
@@ -279,8 +282,9 @@ def _describe_useless_models(rule: ClaimRule, runs: Labelled) -> str:
     if not _needs_useful_model(rule):
         return ""
     for label, runs_by_seed in runs.items():
-        is_useless = [not run.get("utility.useful") for run in runs_by_seed.values()]
-        if share := _describe_half(is_useless, label):
+        if share := _describe_half(
+            [not run.get("utility.useful") for run in runs_by_seed.values()], label
+        ):
             return share
     return ""
 

@@ -9,6 +9,7 @@ from scenarios.app.report.plot import (
     GENERATOR,
 )
 from scenarios.app.results.shown import draw_text_table
+from scenarios.app.results.statistics import group_by_label
 
 _HEAD = """<!-- {generator} -->
 
@@ -68,8 +69,9 @@ def build_papers_page(verdicts: Verdicts, unplayed: Sequence[Unplayed]) -> str:
     each scenario takes.
     """
     text = [_HEAD.format(generator=GENERATOR)]
-    for paper in dict.fromkeys(verdict.claim.paper for verdict in verdicts):
-        paper_verdicts = [verdict for verdict in verdicts if verdict.claim.paper == paper]
+    for paper, paper_verdicts in group_by_label(
+        (verdict.claim.paper, verdict) for verdict in verdicts
+    ).items():
         claims = [verdict.claim for verdict in paper_verdicts]
         tried = [
             _to_item(claim.where, f" ({claim.id})", claim.differs)

@@ -149,8 +149,9 @@ def _derive_files(templates: Fields, slot: str, name: str, like: str | None) -> 
         "BODY": templates["body"][slot],
         "SCENARIO": dump_yaml(scenario.document.data),
     }
-    derived = templates["derived"].items()
-    return {file: Template(content).substitute(words) for file, content in derived}
+    return {
+        file: Template(content).substitute(words) for file, content in templates["derived"].items()
+    }
 
 
 def _copy_scenario(source: str) -> str:
@@ -213,15 +214,17 @@ def print_parts(args: argparse.Namespace) -> None:
     from scenarios.app.study.slots import SLOTS, collect_all_rules, format_matrix
     from scenarios.app.study.study import Study
 
+    asked = args.slot
+
     for one_of in SLOTS.values():
         one_of.check()
     if args.matrix:
         say(format_matrix(shutil.get_terminal_size((100, 24)).columns))
         return
-    if of_fit := [rule for rule in collect_all_rules() if args.slot in ("rules", rule.key)]:
+    if of_fit := [rule for rule in collect_all_rules() if asked in ("rules", rule.key)]:
         say("\n".join(_wrap_text(f"{rule.key}: {rule.pattern}", 4) for rule in of_fit))
         return
-    if args.slot is None:
+    if asked is None:
         slots = [
             _wrap_text(f"{name:17} {', '.join(slot.parts)}", 20) for name, slot in SLOTS.items()
         ]
@@ -229,25 +232,21 @@ def print_parts(args: argparse.Namespace) -> None:
         return
     names = [(slot, kind) for slot, one_of in SLOTS.items() for kind in one_of.parts]
     entries: list[tuple[str, type[BaseModel]]] = [
-        (f"{slot} {kind}", SLOTS[slot].parts[kind])
-        for slot, kind in names
-        if args.slot in (slot, kind)
+        (f"{slot} {kind}", SLOTS[slot].parts[kind]) for slot, kind in names if asked in (slot, kind)
     ]
-    studies = _list_studies(args.slot)
-    if args.slot == "train":
+    studies = _list_studies(asked)
+    if asked == "train":
         entries = [("train (see also: netsim list power-task, power-agent, reward)", Train)]
     if not entries and not studies:  # a section of a scenario, or a key of one
         parts = [(path or "top level", part) for path, part in walk_sections(Study, "")]
-        entries = [(path, part) for path, part in parts if f".{path}".endswith(f".{args.slot}")]
-        entries = entries or [
-            (path, part) for path, part in parts if args.slot in part.model_fields
-        ]
+        entries = [(path, part) for path, part in parts if f".{path}".endswith(f".{asked}")]
+        entries = entries or [(path, part) for path, part in parts if asked in part.model_fields]
     if not entries and not studies:
         near = suggest_nearest(
-            args.slot, [*SLOTS, *dict.fromkeys(kind for _, kind in names), *list_bundled()], 3
+            asked, [*SLOTS, *dict.fromkeys(kind for _, kind in names), *list_bundled()], 3
         )
         raise BadInput(
-            f"list: no slot, kind, study, section or key {args.slot!r}{near}; slots are: "
+            f"list: no slot, kind, study, section or key {asked!r}{near}; slots are: "
             f"{', '.join(SLOTS)}"
         )
     say("\n".join(studies[1:]), end="\n\n" if studies and entries else "\n" * bool(studies))

@@ -99,11 +99,14 @@ def main(arguments: list[str] | None = None) -> int:
     except (
         UnicodeEncodeError
     ) as error:  # of a name of a file: `write_stream` escapes what a stream cannot show
-        lacks = (
-            f"{error.object!r}: the encoding of this locale, {error.encoding}, has no such "
-            f"characters"
+        return _report_end(
+            [
+                f"{error.object!r}: the encoding of this locale, {error.encoding}, has no such "
+                "characters; set LC_ALL=C.UTF-8"
+            ],
+            BAD_INPUT,
+            words,
         )
-        return _report_end([f"{lacks}; set LC_ALL=C.UTF-8"], BAD_INPUT, words)
     except RunsFailed as error:
         return _report_end([str(error)], FAILED, words)
     except Exception as error:
@@ -127,8 +130,10 @@ def _check_words(words: Sequence[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            remedy = "give the file or folder another name, or set LC_ALL=C.UTF-8 where it has one"
-            raise BadInput(f"{word}: is not valid UTF-8; {remedy}") from None
+            raise BadInput(
+                f"{word}: is not valid UTF-8; "
+                "give the file or folder another name, or set LC_ALL=C.UTF-8 where it has one"
+            ) from None
 
 
 def _check_folder() -> None:

@@ -129,8 +129,7 @@ def complain(lines: Sequence[str]) -> None:
     remedy stand.
     """
     for line in lines[:MAX_COMPLAINTS]:
-        cut = len(line) > LONGEST
-        if cut:
+        if len(line) > LONGEST:
             left_out = f"[... {len(line) - LONGEST:,} characters ...]"
             text = f"{line[: LONGEST - 300]} {left_out} {line[-300:]}"
         else:

@@ -167,8 +167,9 @@ class Meter(Progress):
             if not emit({**event, "left_s": left_s}):
                 raise KeyboardInterrupt
             return
-        log_every_s = max(LOG_EVERY_S, (now_s - self.began_s) / LOG_SHARE)
-        every_s = DRAW_EVERY_S if self.on_screen else log_every_s
+        every_s = (
+            DRAW_EVERY_S if self.on_screen else max(LOG_EVERY_S, (now_s - self.began_s) / LOG_SHARE)
+        )
         if event["last"] or "summary" in event or now_s - self.shown_s >= every_s:
             self.shown_s = now_s
             if self.on_screen:
@@ -401,12 +402,10 @@ def export_from_options(args: argparse.Namespace) -> None:
     if np.isfinite(run.get_rows("tracks")["x_m"]).any():
         say(f"tracks in {out}")
     else:
-        reason = (
-            f"they are taken every {run.manifest.tracks.every_s:,g} s, and no UE was there then"
-        )
         say(
-            f"no track: {reason}; play it with a shorter world.tick_s. What else there is "
-            f"stands in {out}"
+            f"no track: they are taken every {run.manifest.tracks.every_s:,g} s, and no UE was "
+            "there then; play it with a shorter world.tick_s. What else there is stands in "
+            f"{out}"
         )
     if not globe.is_known:
         lat, lon = globe.origin_deg
@@ -474,12 +473,17 @@ def emit_outcome(outcome: Outcome, folder: Path | None = None, page: str | None 
     else:
         places = {"folder": str(folder), "page": _find_page(folder)}
     answer = [{"asked": question, "text": text} for question, text in outcome.answers]
-    report = {
-        "title": outcome.title,
-        "answer": answer,
-        "notices": [asdict(notice) for notice in outcome.notices],
-    }
-    emit({"event": "result", "kind": outcome.kind, **places, **report, **outcome.values})
+    emit(
+        {
+            "event": "result",
+            "kind": outcome.kind,
+            **places,
+            "title": outcome.title,
+            "answer": answer,
+            "notices": [*map(asdict, outcome.notices)],
+            **outcome.values,
+        }
+    )
 
 
 def describe_folder(folder: Path, verbose: bool = False) -> OutcomeLines:
@@ -537,8 +541,12 @@ def _describe_run(run: Run, verbose: bool) -> OutcomeLines:
 
 
 def _read_labelled_run(label: str, run: Path) -> Fields:
-    seed = read_json(find_record_file(run)).get("seed")
-    return {"label": label, "seed": seed, "folder": str(run), "summary": read_summary(run)}
+    return {
+        "label": label,
+        "seed": read_json(find_record_file(run)).get("seed"),
+        "folder": str(run),
+        "summary": read_summary(run),
+    }
 
 
 def _describe_sweep(folder: Path, _: bool) -> OutcomeLines:
@@ -549,7 +557,7 @@ def _describe_sweep(folder: Path, _: bool) -> OutcomeLines:
         "runs": [_read_labelled_run(*failure) for failure in gathering.runs],
         "adapted": read_adapted_rows(folder)[0],
         "tuned": tuned and tuned.model_dump(),
-        "failures": [asdict(failure) for failure in read_failures(folder)],
+        "failures": [*map(asdict, read_failures(folder))],
     }
     outcome = build_comparison_outcome(gathering, folder, "sweep", values)
     return outcome, lay_out_screen(

@@ -32,7 +32,7 @@ from scenarios.app.cli.outcome import open_page, print_outcome, show_progress
 from scenarios.app.report.report import write_report, write_run_page
 from scenarios.app.results.folder import PAGE, STUDY, SUMMARY, read_json, refuse_failures
 from scenarios.app.results.read import list_finished_runs
-from scenarios.app.results.statistics import format_figure
+from scenarios.app.results.statistics import format_figure, group_by_label
 from scenarios.app.study import Fields, Value
 from scenarios.app.study.load import Scenario, load, parse_value
 
@@ -95,8 +95,7 @@ def attack_from_options(args: argparse.Namespace) -> None:
     attacks = [_read_attack(text) for text in args.attacks]  # before a study is read
     folder = Path(args.folder)
     scenario = Scenario.from_source(folder / STUDY, {"learning.attacks": attacks})
-    command = join_command_line()
-    job = build_run_job(scenario.study, args.out, command=command, replace=args.replace)
+    job = build_run_job(scenario.study, args.out, command=join_command_line(), replace=args.replace)
     with show_progress(args, folder.name) as tell, scenario.locate_errors():
         played = attack_run(folder, job, tell)
     write_run_page(played)
@@ -466,12 +465,7 @@ def check_claims_from_options(args: argparse.Namespace) -> None:
             }
         )
     else:
-        by_paper = {
-            verdict.claim.paper: [
-                rows for rows in verdicts if rows.claim.paper == verdict.claim.paper
-            ]
-            for verdict in verdicts
-        }
+        by_paper = group_by_label((verdict.claim.paper, verdict) for verdict in verdicts)
         for paper, rows in by_paper.items():
             say("\n".join([f"{paper}:", *format_claims(rows), ""]))
         say_fitted([f"{paper}: {describe_counts(rows)}" for paper, rows in by_paper.items()])

@@ -224,14 +224,14 @@ def settle_scenario(args: argparse.Namespace, chosen: Fields | None = None) -> S
 
     chosen : settings that --set overrides.
     """
-    overrides = collect_trace_overrides(args) | (chosen or {}) | collect_overrides(args)
-    scenario = Scenario.from_source(args.scenario, overrides)
-    choices = (
+    scenario = Scenario.from_source(
+        args.scenario, collect_trace_overrides(args) | (chosen or {}) | collect_overrides(args)
+    )
+    for choose in (
         (override_round_and_tick, override_decorrelation, override_by_trace, override_slow_attacks)
         if args.scenario == REPLAY
         else (override_by_trace,)
-    )
-    for choose in choices:
+    ):
         scenario = scenario.with_changes(choose(scenario))
     sample_s = _get_replay(scenario.study).sample_s or 0.0
     round_s = scenario.study.round_s
@@ -257,8 +257,7 @@ def build_boxes(args: argparse.Namespace, trace: Trace, home_deg: FloatArray) ->
     boxes = dict[str, Fields]()
     for box, (side_deg, cell_m) in BOXES.items():
         low_deg = side_deg / 2 * np.floor(2 * home_deg[::-1] / side_deg - 0.5)
-        area_deg = np.concatenate([low_deg, low_deg + side_deg]).round(3)
-        states["area_deg"] = area_deg.tolist()
+        states["area_deg"] = np.concatenate([low_deg, low_deg + side_deg]).round(3).tolist()
         boxes[box] = {f"world.ues.mobility.{key}": value for key, value in states.items()}
         if args.scenario == REPLAY:  # span and neuron-votes stand first
             boxes[box] |= {f"learning.attacks[{k}].cell_m": cell_m for k in (0, 1)}
@@ -372,11 +371,13 @@ def override_decorrelation(scenario: Scenario) -> Fields:
     study = scenario.study
     trace = _load_trace(study)
     shadowing = study.world.radio.shadowing
-    stated = any(key.startswith("world.radio.shadowing") for key in scenario.overrides)
-    if stated or not isinstance(shadowing, Correlated):
+    if any(key.startswith("world.radio.shadowing") for key in scenario.overrides) or not isinstance(
+        shadowing, Correlated
+    ):
         return {}
-    cell_m2 = _SITES * np.prod(10 * trace.area.side_m) / _FIELD_VALUES
-    min_m = cell_m2**0.5  # a grid of a tenth of it
+    min_m = (
+        _SITES * np.prod(10 * trace.area.side_m) / _FIELD_VALUES
+    ) ** 0.5  # a grid of a tenth of it
     if min_m <= shadowing.decorrelation_m:
         return {}
     return {"world.radio.shadowing.decorrelation_m": float(np.ceil(min_m / 10) * 10)}
@@ -417,12 +418,10 @@ def override_hold_out(study: Study) -> Fields:
     if not isinstance(data, Measured) or data.hold_out_by != "day":
         return {}
     trace = _load_trace(study)
-    n_days = len(np.unique(trace.time_s // DAY_S))
-    if n_days * data.hold_out >= 1:
+    if len(np.unique(trace.time_s // DAY_S)) * data.hold_out >= 1:
         return {}
     column, row = find_blocks(trace.position_m, data.new_block_m).T
-    rng = Streams(study.seed).derive_rng("data")
-    lots = rng.uniform(BLOCK_LOTS, column, item=row)
+    lots = Streams(study.seed).derive_rng("data").uniform(BLOCK_LOTS, column, item=row)
     return {
         "learning.data.hold_out_by": "block",
         "learning.data.hold_out": float(
@@ -450,8 +449,9 @@ def override_public_rsrp(study: Study) -> Fields:
     if rsrp_dbm is None:
         world = build_world(study.world, Streams(study.seed), study.round_s)
         side = (np.arange(_PLACES) + 0.5) / _PLACES
-        places_m = world.area.sample(cross_axes(side, side))
-        rsrp_dbm = world.budget.rsrp_dbm(places_m, None).max(axis=1)
+        rsrp_dbm = world.budget.rsrp_dbm(world.area.sample(cross_axes(side, side)), None).max(
+            axis=1
+        )
     level = round(rsrp_dbm.mean())
     spread = max(round(rsrp_dbm.std()), 1)
     return {
@@ -473,8 +473,13 @@ def override_slow_attacks(scenario: Scenario) -> Fields:
         idle += ["dwell"]
     if "learning.attacks" in scenario.overrides or not idle:
         return {}
-    attacks = scenario.document.data["learning"]["attacks"]
-    return {"learning.attacks": [attack for attack in attacks if attack["kind"] not in idle]}
+    return {
+        "learning.attacks": [
+            attack
+            for attack in scenario.document.data["learning"]["attacks"]
+            if attack["kind"] not in idle
+        ]
+    }
 
 
 def _get_replay(study: Study) -> Replay:
@@ -559,8 +564,11 @@ def choose_replay_folder(args: argparse.Namespace) -> Path:
     """Return the folder of a replay; one whose trace lies elsewhere has a digest of its path."""
     path = Path(args.trace).resolve()
     stem = re.sub(r"\.csv(\.gz)?$", "", path.name)
-    is_here = path.parent == Path.cwd()
-    name = stem if is_here else shorten_name(f"{stem} {path}", 20 + min(len(stem), 20))
+    name = (
+        stem
+        if path.parent == Path.cwd()
+        else shorten_name(f"{stem} {path}", 20 + min(len(stem), 20))
+    )
     words = [name, args.cell, args.round]
     words += [word for word in ("published", "defend") if getattr(args, word)]
     options = {name: value for name in _NAMED if (value := getattr(args, name))}

@@ -179,8 +179,9 @@ class Chart:
         def draws(law: Law, look: CurveStyle | None) -> tuple[list[str], FloatArray]:
             number, values = law(run, (look or styles[0]).name)
             n_together = _count_per_point(len(number))
-            time_s = run.find_merge_times_s(number[::n_together])
-            return run.format_dates(time_s), group_rounds(values, n_together)
+            return run.format_dates(run.find_merge_times_s(number[::n_together])), group_rounds(
+                values, n_together
+            )
 
         note = " Lines are medians over UEs, bands their quartiles." if run.n_ue > 1 else ""
         n = len(run.get_rows("rounds")["round"])
@@ -205,8 +206,14 @@ class Chart:
         ]
         if cells:
             caption = self.caption.replace("{near}", f"{hit_radius_m:g}") + note
-            figure = lay_out_axes(cells, x_axis, self.height, spans=spans)
-            return [Panel(self.key, self.title, caption, figure)]
+            return [
+                Panel(
+                    self.key,
+                    self.title,
+                    caption,
+                    lay_out_axes(cells, x_axis, self.height, spans=spans),
+                )
+            ]
         if self.missing:
             return [Panel(self.key, self.title, self.missing)]
         return []
@@ -355,8 +362,9 @@ def _make_named_law(place: str) -> Law:
         del rows["model"]  # places are named once for all models of a UE
         ues = run.tables["ues"]
         columns = [ues[f"{name}_{axis}_m"] for name in places for axis in "xy"]
-        has_places = np.isfinite(columns).all(axis=0)
-        grid = TimeGrid.from_rows(select_rows(rows, np.isin(rows["ue"], ues["ue"][has_places])))
+        grid = TimeGrid.from_rows(
+            select_rows(rows, np.isin(rows["ue"], ues["ue"][np.isfinite(columns).all(axis=0)]))
+        )
         named_m = [np.nan_to_num(grid.rows[f"{name}_named_m"], nan=inf) for name in places]
         farthest_m = np.maximum.reduce([carry_forward(grid.lay_out(m)) for m in named_m])
         return grid.round, np.where(farthest_m <= run.hit_radius_m, 100.0, 0.0)
@@ -373,8 +381,7 @@ def _make_model_error_law(name: str) -> Law:
     def law(run: Run, _: str) -> Series:
         rows = run.get_rows("rounds")
         values = rows[name]
-        has_diverged = np.isnan(values) & np.isfinite(rows["constant_rmse_db"])
-        values = np.where(has_diverged, inf, values)
+        values = np.where(np.isnan(values) & np.isfinite(rows["constant_rmse_db"]), inf, values)
         final = run.summary.get(f"utility.{name}")
         if final is not None and len(values) and np.isfinite(values[-1]):
             values[-1] = final

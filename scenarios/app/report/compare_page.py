@@ -193,8 +193,12 @@ def build_comparison_page(
         for member in members
         for source in (member.study.get("paper"), name_trace_file(member.study))
     )
-    sampled = describe_sample(len(manifests), len(gathered.drawn_indices))
-    return render_outcome(outcome, chapters, filter(None, sources), says=sampled)
+    return render_outcome(
+        outcome,
+        chapters,
+        filter(None, sources),
+        says=describe_sample(len(manifests), len(gathered.drawn_indices)),
+    )
 
 
 def _join_distinct(texts: Iterable[str]) -> str:
@@ -239,12 +243,11 @@ def _build_radio_chapters(
     """Build the chapters of radio studies."""
     if reach is not None:
         raise build_goal_error(reach)
-    shown = []
-    for look in assign_styles(names):
-        curves = [member.curves["all"] for member in members if member.label == look.name]
-        shown.append((look, curves))
-    measured = [member.curves["measured"] for member in members]
-    shown.append((SELECTED["measured"], measured))
+    shown = [
+        (look, [member.curves["all"] for member in members if member.label == look.name])
+        for look in assign_styles(names)
+    ]
+    shown.append((SELECTED["measured"], [member.curves["measured"] for member in members]))
     return [Chapter("figures", "Distributions", [draw_distributions(shown)])]
 
 
@@ -262,8 +265,10 @@ def _build_learning_chapters(
         over_time.append(build_time_table(members, strongest, reach))
     for chart in (PROGRESS, UPLINKS):
         over_time += draw_over_time(members, chart, strongest)
-    tradeoff = draw_tradeoff(group_by_label(gathered.summaries), gathered.curves)
-    panels = [tradeoff, *plot_drawn_points(place)]
+    panels = [
+        draw_tradeoff(group_by_label(gathered.summaries), gathered.curves),
+        *plot_drawn_points(place),
+    ]
     return [
         Chapter("tradeoffs", "Privacy and utility", panels),
         Chapter("densities", "Densities", [*draw_compared_densities(gathered.runs)]),
@@ -387,8 +392,14 @@ def build_time_table(members: Members, attack: Mapping[str, str], reach: float) 
                 named.append(find_latest(_get_series(member, HOME, name), first_s)[0])
         reached_s = np.array(times_s)
         reached = f"{np.isfinite(reached_s).sum()} of {len(times_s)}"
-        time = _format_mean_cell(reached_s / second)
-        rows.append([label, time, reached, _format_mean_cell(np.array(named))])
+        rows.append(
+            [
+                label,
+                _format_mean_cell(reached_s / second),
+                reached,
+                _format_mean_cell(np.array(named)),
+            ]
+        )
     heads = ["variant", f"time to it ({unit})", "seeds that reach it", "homes named by then (%)"]
     says = (
         "Simulated time until the server first has such a model: mean over the seeds that reach "
@@ -480,8 +491,7 @@ def _build_tradeoff_axes(pairs: Pairs, curves: CurveLabels, labels: Sequence[str
     for name, along in curves.items():
         joined = [pairs[label] for label in along if label in pairs]
         xs = [model.value for model, _ in joined]
-        ys = [leak.value for _, leak in joined]
-        draw(CurveStyle(name, GREY), xs, ys)
+        draw(CurveStyle(name, GREY), xs, [leak.value for _, leak in joined])
     levels = [merge_lines([pair[k] for pair in pairs.values()])[0] for k in (0, 1)]
     ends = []
     for level, axis in zip(levels, "xy", strict=True):

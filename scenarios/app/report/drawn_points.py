@@ -52,8 +52,14 @@ def plot_drawn_points(folder: Path) -> list[Panel]:
         for name in (*names, *(other for other in keys if search and other != key)):
             traces = [_mark_runs(look, look_rows, name, key) for look, look_rows in looks]
             axes.append(Axes(key, traces, escape_plotly(name), near=True))
-        figure = lay_out_axes(axes, {"title": "value"}, closest=True)
-        panels.append(Panel(f"settings-{key}", f"{key} by drawn value", _CAPTION, figure))
+        panels.append(
+            Panel(
+                f"settings-{key}",
+                f"{key} by drawn value",
+                _CAPTION,
+                lay_out_axes(axes, {"title": "value"}, closest=True),
+            )
+        )
     return panels
 
 

@@ -97,11 +97,16 @@ def render_page(title: str, chapters: Iterable[Chapter], **top: object) -> str:
     data = {key: text for chapter in chapters for key, text in chapter.data.items()}
     if figures:
         data["plotly"] = base64.b64encode((ASSETS / PLOTLY).read_bytes()).decode("ascii")
-    context = {"title": title, "chapters": chapters, "figures": figures, "data": data, "top": top}
-    text = TEMPLATES.get_template("page.html").render(context, generator=GENERATOR)
+    text = TEMPLATES.get_template("page.html").render(
+        {"title": title, "chapters": chapters, "figures": figures, "data": data, "top": top},
+        generator=GENERATOR,
+    )
     used = set(re.findall(r'href="#(term-\d+)"', text))
-    term = r'<div><dt>[^<]*</dt><dd id="(term-\d+)">[^<]*</dd></div>'
-    return re.sub(term, lambda match: match[0] * (match[1] in used), text)
+    return re.sub(
+        r'<div><dt>[^<]*</dt><dd id="(term-\d+)">[^<]*</dd></div>',
+        lambda match: match[0] * (match[1] in used),
+        text,
+    )
 
 
 def render_block(name: str, *values: object) -> Markup:
@@ -375,8 +380,9 @@ def lay_out_axes(
             data.append({**trace, "xaxis": x, "yaxis": y, "showlegend": shown})
         inside = {"xref": f"{x} domain", "yref": f"{y} domain"}
         if cell.title:
-            text = f"<b>{escape_plotly(cell.title)}</b>"
-            annotations.append({"text": text, **inside, **STYLE["heading"]})
+            annotations.append(
+                {"text": f"<b>{escape_plotly(cell.title)}</b>", **inside, **STYLE["heading"]}
+            )
         shapes += [inside | {"xref": x} | STYLE["span"] | span for span in spans]
     if shapes:
         shapes[0]["showlegend"] = True
@@ -412,8 +418,11 @@ def _choose_scale(cell: Axes) -> Figure:
     if cell.log and is_wide(values):
         first = np.floor(np.log10(min(values)))
         last = np.ceil(np.log10(max(values)))
-        ticks = "D2" if last - first <= 3 else 1
-        return {"type": "log", "dtick": ticks, "range": [first - 0.03, last + 0.03]}
+        return {
+            "type": "log",
+            "dtick": "D2" if last - first <= 3 else 1,
+            "range": [first - 0.03, last + 0.03],
+        }
     if cell.percent:
         return {"range": [0, 103]}
     if cell.near:

@@ -53,8 +53,7 @@ def find_needed_rows(tracks: Table, within_m: float) -> BoolArray:
         ends = np.flatnonzero(is_kept)
         line = np.searchsorted(ends, inner, side="right") - 1
         a = ends[line]
-        b = ends[line + 1]
-        deviation_m = _measure_deviation_m(tracks["time_s"], place_m, inner, a, b)
+        deviation_m = _measure_deviation_m(tracks["time_s"], place_m, inner, a, ends[line + 1])
         first = np.flatnonzero(np.diff(a, prepend=-1))
         n_inner = np.diff(np.append(first, len(a)))
         worst_m = np.repeat(np.maximum.reduceat(deviation_m, first), n_inner)
@@ -69,8 +68,9 @@ def _find_fixed_rows(tracks: Table, place_m: FloatArray) -> BoolArray:
     state = np.column_stack([tracks["ue"], is_absent, tracks["indoor"], tracks["cell"]])
     has_changed = (state[1:] != state[:-1]).any(axis=1)
     is_other_ue = tracks["ue"][1:] != tracks["ue"][:-1]
-    is_end = has_changed & (is_other_ue | is_absent[1:])
-    return np.append(True, has_changed) | np.append(is_end, True)
+    return np.append(True, has_changed) | np.append(
+        has_changed & (is_other_ue | is_absent[1:]), True
+    )
 
 
 def _measure_deviation_m(
@@ -201,8 +201,10 @@ def collect_replay_tables(run: Run) -> tuple[Tables, list[str]]:
             n_rows = np.cumsum(np.bincount(rows["ue"].astype(int), minlength=n_ue))
             n_drawn = max(1, int(np.searchsorted(n_rows, n_max, side="right")))
             rows = select_rows(rows, rows["ue"] < n_drawn)
-            ues = f"{n_drawn:,} of {format_count(total, 'UE')}"
-            says.append(f"Too much to draw: {name} of the first {ues} only.")
+            says.append(
+                f"Too much to draw: {name} of the first {n_drawn:,} of "
+                f"{format_count(total, 'UE')} only."
+            )
         tables[name] = rows
     tables["ues"] = select_rows(tables["ues"], slice(n_ue))
     if n_ue < total:
@@ -277,6 +279,12 @@ def _list_stations(run: Run) -> list[Fields]:
     degrees = run.ground.get("station_azimuth_deg", np.full(len(stations), nan)).tolist()
     listed = []
     for (name, x, y), azimuth_deg in zip(stations, degrees, strict=True):
-        sector = azimuth_deg if np.isfinite(azimuth_deg) else None
-        listed.append({"name": name, "x_m": x, "y_m": y, "azimuth_deg": sector})
+        listed.append(
+            {
+                "name": name,
+                "x_m": x,
+                "y_m": y,
+                "azimuth_deg": azimuth_deg if np.isfinite(azimuth_deg) else None,
+            }
+        )
     return listed

@@ -190,12 +190,12 @@ def build_run_page(run: Run) -> str:
     facts = dict(outcome.facts)
     if learning:
         threat = get_section(learning, "threat")
-        protected = ", ".join(list_protections(learning))
-        setting = {
+        facts = {
             "attacker": f"{threat.get('viewpoint')}, observes {threat.get('observes')}",
-            "defenses": protected or "none: the server receives unmodified updates",
+            "defenses": ", ".join(list_protections(learning))
+            or "none: the server receives unmodified updates",
+            **facts,
         }
-        facts = setting | facts
     else:
         below.append(format_count(run.n_ue, "UE"))
     parts = [build_replay_chapter(run), *build_chapters(run), *build_last_chapters(run)]
@@ -242,8 +242,9 @@ def draw_roc(run: Run) -> list[Panel]:
     looks = style_by_column("roc", "attack")(run)
     if not looks:
         return []
-    chance = CurveStyle("chance", GREY, dash="dash")
-    traces = [draw_curve(chance, (0.1, 100.0), np.array([0.1, 100.0]))]
+    traces = [
+        draw_curve(CurveStyle("chance", GREY, dash="dash"), (0.1, 100.0), np.array([0.1, 100.0]))
+    ]
     for look in looks:
         rows = run.get_rows("roc", "attack", look.name)
         x = to_json_numbers(rows["false_positive_percent"][-30:])  # each test has 30 rates
@@ -253,11 +254,19 @@ def draw_roc(run: Run) -> list[Panel]:
         "the last round with a test. What it finds on the left it is sure of; an attack at "
         "chance follows the dashed line."
     )
-    axes = Axes("members found (%)", traces, log=True)
-    figure = lay_out_axes(
-        [axes], {"type": "log", "title": "non-members taken for members (%)"}, 380, closest=True
-    )
-    return [Panel("roc", "Membership inference (ROC)", caption, figure)]
+    return [
+        Panel(
+            "roc",
+            "Membership inference (ROC)",
+            caption,
+            lay_out_axes(
+                [Axes("members found (%)", traces, log=True)],
+                {"type": "log", "title": "non-members taken for members (%)"},
+                380,
+                closest=True,
+            ),
+        )
+    ]
 
 
 def _draw_metrics(run: Run) -> list[Panel]:
@@ -273,15 +282,14 @@ def _draw_metrics(run: Run) -> list[Panel]:
     n_more = len(quantities) - MOST_METRICS
     if n_more > 0:
         caption += f" Not drawn: {format_count(n_more, 'more metric')}."
-    chart = Chart(
+    return Chart(
         "metrics",
         "What parts report of themselves",
         quantities[:MOST_METRICS],
         caption,
         by=style_one_curve("the run"),
         height=200,
-    )
-    return chart.build_panels(run)
+    ).build_panels(run)
 
 
 def _make_metric_law(rows: Table) -> Law:
@@ -435,8 +443,15 @@ def build_reliability_table(run: Run) -> str:
         for kind, measured in _measure_reliabilities(run, name):
             if measured.count:
                 error = Mark(format_figure(100 * measured.error), measured.error)
-                perfect = format_figure(100 * measured.by_chance_error)
-                rows.append([name, kind, measured.count, error, perfect])
+                rows.append(
+                    [
+                        name,
+                        kind,
+                        measured.count,
+                        error,
+                        format_figure(100 * measured.by_chance_error),
+                    ]
+                )
     return render_table(
         "Expected calibration error (ECE) of stated probabilities, in percentage points",
         ["attack", "answers", "number", "ECE", "ECE of right probabilities"],
@@ -448,8 +463,14 @@ def build_reliability_table(run: Run) -> str:
 def _measure_reliabilities(run: Run, name: str) -> Iterator[tuple[str, Reliability]]:
     """Measure reliabilities of answers of filter and smoother, and of places named at the end."""
     for kind, rows in select_tracking(run, name).items():
-        probability = np.minimum(rows["disc_probability"], 1.0)
-        yield kind, measure_reliability(rows["ue"].astype(np.int64), probability, rows["near"] == 1)
+        yield (
+            kind,
+            measure_reliability(
+                rows["ue"].astype(np.int64),
+                np.minimum(rows["disc_probability"], 1.0),
+                rows["near"] == 1,
+            ),
+        )
     attacked = np.unique(run.get_rows("leakage", "attack", name)["ue"])
     truth = Truth.from_ues(run.tables["ues"], attacked, run.hit_radius_m)
     named = run.tables["named"]
@@ -491,8 +512,15 @@ def draw_latency(uploads: Table) -> Panel:
         if (known_s > 0).any():
             quantile_s = np.quantile(known_s, percent / 100.0)
             is_shown = quantile_s > 0  # the axis has no zero
-            x = to_json_numbers(quantile_s[is_shown])
-            traces.append(draw_curve(look, x, percent[is_shown], mode="lines", hovertemplate=hover))
+            traces.append(
+                draw_curve(
+                    look,
+                    to_json_numbers(quantile_s[is_shown]),
+                    percent[is_shown],
+                    mode="lines",
+                    hovertemplate=hover,
+                )
+            )
     if not traces:
         return Panel(key, title, "No upload arrived.")
     caption = (
@@ -500,13 +528,17 @@ def draw_latency(uploads: Table) -> Panel:
         "arrived. Waiting is until the first grant; sending includes pauses between grants. A "
         "part of length zero lies to the left of the axis."
     )
-    figure = lay_out_axes(
-        [Axes("uploads that arrived (%)", traces, percent=True)],
-        {"title": "time (s)", "type": "log"},
-        320,
-        closest=True,
+    return Panel(
+        key,
+        title,
+        caption,
+        lay_out_axes(
+            [Axes("uploads that arrived (%)", traces, percent=True)],
+            {"title": "time (s)", "type": "log"},
+            320,
+            closest=True,
+        ),
     )
-    return Panel(key, title, caption, figure)
 
 
 def _make_staleness_law(statistic: Callable[[FloatArray], FloatArray]) -> Law:
@@ -514,13 +546,13 @@ def _make_staleness_law(statistic: Callable[[FloatArray], FloatArray]) -> Law:
 
     def law(run: Run, _: str) -> Series:
         uploads = run.tables["transmissions"]
-        is_merged = np.isfinite(uploads["staleness"]) & np.isfinite(uploads["ue"])
-        merged = select_rows(uploads, is_merged)
+        merged = select_rows(
+            uploads, np.isfinite(uploads["staleness"]) & np.isfinite(uploads["ue"])
+        )
         order = np.argsort(merged["round"], kind="stable")
         number, first = np.unique(merged["round"][order], return_index=True)
         merges = np.split(merged["staleness"][order], first)[1:]
-        values = np.array([statistic(staleness) for staleness in merges])
-        return number, values.reshape(-1, 1)
+        return number, np.array([statistic(staleness) for staleness in merges]).reshape(-1, 1)
 
     return make_law_hiding_zeros(law)
 
@@ -579,20 +611,33 @@ def draw_radio(run: Run) -> Panel:
         dots = is_drawn & (sight == value)
         if dots.any():
             marker = {"size": 6, "color": look.color, "opacity": 0.4, "symbol": look.symbol}
-            x = to_json_numbers(ground["distance_m"][dots])
-            rsrp_dbm = ground["rsrp_dbm"][dots]
-            traces.append(draw_curve(look, x, rsrp_dbm, mode="markers", marker=marker))
+            traces.append(
+                draw_curve(
+                    look,
+                    to_json_numbers(ground["distance_m"][dots]),
+                    ground["rsrp_dbm"][dots],
+                    mode="markers",
+                    marker=marker,
+                )
+            )
     if not traces:
         return Panel(key, title, "There is no outdoor place, so no link was sampled.")
-    links = f"{format_count(n_station, 'base station')} at {format_count(n_place, 'place')}"
-    caption = f"Mean received power without small-scale fading, from {links}. A dot is a link."
-    figure = lay_out_axes(
-        [Axes("RSRP (dBm)", traces, near=True)],
-        {"type": "log", "title": "distance (m)"},
-        380,
-        closest=True,
+    caption = (
+        "Mean received power without small-scale fading, from "
+        f"{format_count(n_station, 'base station')} at {format_count(n_place, 'place')}. "
+        "A dot is a link."
     )
-    return Panel(key, title, caption, figure)
+    return Panel(
+        key,
+        title,
+        caption,
+        lay_out_axes(
+            [Axes("RSRP (dBm)", traces, near=True)],
+            {"type": "log", "title": "distance (m)"},
+            380,
+            closest=True,
+        ),
+    )
 
 
 SERVICE = Chart(

@@ -109,8 +109,15 @@ def _build_heat_axes(heat: Heat) -> Axes:
     ]
     if len(heat.mark_m):
         x, y = heat.mark_m
-        cross = CurveStyle("UE", "#ffffff", "x")
-        traces.append(draw_point_marks(cross, to_json_numbers([x]), [y], ["UE"], showlegend=False))
+        traces.append(
+            draw_point_marks(
+                CurveStyle("UE", "#ffffff", "x"),
+                to_json_numbers([x]),
+                [y],
+                ["UE"],
+                showlegend=False,
+            )
+        )
     return Axes("metres north", traces, f"{heat.title}, {low} to {high} {heat.unit}", near=True)
 
 

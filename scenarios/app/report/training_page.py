@@ -100,7 +100,7 @@ def build_training_outcome(seeds: Seeds) -> Outcome:
         "trainings": [
             {"seed": training.manifest.seed, "summary": training.summary} for training in trained
         ],
-        "failures": [asdict(failed) for failed in seeds.failed],
+        "failures": [*map(asdict, seeds.failed)],
     }
     if not trained:
         return Outcome("training", "", notices=notices, values=values)
@@ -200,8 +200,12 @@ def compare_with_rule(seeds: Seeds) -> tuple[list[str], Cells]:
                 closed = 100 * (costs[best] - costs[name])
                 share = format_mean(closed / (costs[best] - costs[ORACLE]))
         rows.append([name, f"{format_mean(gap)} ({percent} %)", verdict, share])
-    difference = f"difference, {format_count(len(left), 'world')}"
-    return [f"beside {best}", difference, "verdict", "of the gap, %"], rows
+    return [
+        f"beside {best}",
+        f"difference, {format_count(len(left), 'world')}",
+        "verdict",
+        "of the gap, %",
+    ], rows
 
 
 # -- tables and the curve
@@ -279,8 +283,14 @@ def _draw_curve(seeds: Seeds) -> Panel:
             "bound L at the power of the policy without exploration over that at average power."
         )
         level = np.full(2, seeds.costs[OPTIMUM].mean())
-        look = CurveStyle(f"baseline: {OPTIMUM}", DARK, dash="dot")
-        lines.append(draw_curve(look, step[[0, -1]].tolist(), level, mode="lines"))
+        lines.append(
+            draw_curve(
+                CurveStyle(f"baseline: {OPTIMUM}", DARK, dash="dot"),
+                step[[0, -1]].tolist(),
+                level,
+                mode="lines",
+            )
+        )
     return Panel(
         "curve",
         "Learning curve",

@@ -56,8 +56,10 @@ def average_located_percent(summary: Record, name: str) -> float | None:
     Shares of homes, of workplaces, and of UEs without a home of their places of most time; None
     where there is no place to name.
     """
-    places = ("home", "work", "densest")
-    shares = [summary.get(f"attack.{name}.{place}_located.percent") for place in places]
+    shares = [
+        summary.get(f"attack.{name}.{place}_located.percent")
+        for place in ("home", "work", "densest")
+    ]
     if located := [share for share in shares if share is not None and not isnan(share)]:
         return sum(located) / len(located)
     return None
@@ -204,8 +206,7 @@ class Truth:
         away_m = np.linalg.norm(named_m - self.place_m[:, :, None, None], axis=-1)
         is_near = away_m <= self.hit_radius_m
         is_found = np.asarray(np.diagonal(is_near, axis1=1, axis2=2).any(axis=1))
-        by_one_place = is_near.all(axis=1).any(axis=(1, 2))
-        return np.column_stack([_append_both(is_found), by_one_place])
+        return np.column_stack([_append_both(is_found), is_near.all(axis=1).any(axis=(1, 2))])
 
 
 def _append_both(flags: np.ndarray) -> BoolArray:
@@ -244,8 +245,9 @@ def collect_named_rows(
         is_answer = (kind == place) | (named["place"] == "")
         is_spoken = np.isin(truth.ue, named["ue"][is_answer])
         hits[place]["spoken"] = is_spoken[has_place[k]]
-    ues = truth.ue[has_place[0]]
-    hits["home"]["day"] = _find_lasting_naming_day(rows, ues, truth.hit_radius_m, requested_s)
+    hits["home"]["day"] = _find_lasting_naming_day(
+        rows, truth.ue[has_place[0]], truth.hit_radius_m, requested_s
+    )
     return hits
 
 
@@ -262,8 +264,7 @@ def _compute_chance_given_one(own_hits: BoolArray, chances: FloatArray) -> Float
 
     own_hits (n, 4), chances (n_kind, n, 4) : as `Truth.find_hits`.
     """
-    is_found = own_hits[:, [1, 0]]
-    chance = is_found * np.maximum(chances[..., :2], own_hits[:, 3:])
+    chance = own_hits[:, [1, 0]] * np.maximum(chances[..., :2], own_hits[:, 3:])
     candidates = np.concatenate(chance, axis=1).T
     return candidates[np.argmax(np.nan_to_num(candidates.sum(axis=1), nan=-1.0))]
 
@@ -283,8 +284,9 @@ def collect_chance_rows(
     )
     other_hits = np.full((len(truth.ue), 4), nan)
     if len(np.unique(ue)) > 1:
-        peaks = find_peaks_of_others(ue, points_m, truth.ue, area, width_m, MAX_NAMED)
-        for i, peaks_m in enumerate(peaks):
+        for i, peaks_m in enumerate(
+            find_peaks_of_others(ue, points_m, truth.ue, area, width_m, MAX_NAMED)
+        ):
             other_hits[i] = truth.find_hits(peaks_m)[i]
     hits = _split_by_place(truth, ("uniform", "others"), (uniform, other_hits))
     tables = {f"{place} by chance": columns for place, columns in hits.items()}
@@ -309,8 +311,7 @@ def _score_named(truth: Truth, named: Table, attacked: FloatArray) -> tuple[Bool
     ues = [*truth.ue.tolist(), *np.setdiff1d(attacked, truth.ue).tolist()]
     # (home and work, named, axis)
     places_m = {ue: np.full((2, MAX_NAMED, 2), nan) for ue in ues}
-    cells = iterate_cells(named, "ue", "rank", "place", "x_m", "y_m")
-    for ue, rank, place, *place_m in cells:
+    for ue, rank, place, *place_m in iterate_cells(named, "ue", "rank", "place", "x_m", "y_m"):
         if ue not in places_m:
             continue
         if find_place_kind(place):
@@ -363,14 +364,19 @@ def measure_stated_reliability(named: Table, truth: Truth) -> Reliability:
     named : its rows of `named`. A home or workplace of somebody who has none is wrong.
     """
     kind = _find_kinds(named)
-    is_place = np.isin(kind, PLACES[:2])
-    is_stated = np.isin(named["ue"], truth.ue) & is_place & np.isfinite(named["probability"])
+    is_stated = (
+        np.isin(named["ue"], truth.ue)
+        & np.isin(kind, PLACES[:2])
+        & np.isfinite(named["probability"])
+    )
     stated = select_rows(named, is_stated)
     true_m = truth.place_m[np.searchsorted(truth.ue, stated["ue"]), (kind[is_stated] == "work") * 1]
-    distance_m = np.linalg.norm(true_m - stack_places_m(stated), axis=1)
-    is_right = distance_m <= truth.hit_radius_m  # not where there is none: NaN
-    probability = np.clip(stated["probability"], 0.0, 1.0)
-    return measure_reliability(stated["ue"].astype(int), probability, is_right)
+    is_right = (
+        np.linalg.norm(true_m - stack_places_m(stated), axis=1) <= truth.hit_radius_m
+    )  # not where there is none: NaN
+    return measure_reliability(
+        stated["ue"].astype(int), np.clip(stated["probability"], 0.0, 1.0), is_right
+    )
 
 
 def collect_claim_aucs(estimates: Table, links: Table, hit_radius_m: float) -> Tables:
@@ -379,8 +385,7 @@ def collect_claim_aucs(estimates: Table, links: Table, hit_radius_m: float) -> T
     Nothing for an attack that makes none. A UE is where it was when it was asked for its update.
     """
     visits = list(iterate_cells(estimates, "ue", "round"))
-    pairs = pairwise(sorted(set(visits)))
-    before = {late: early for early, late in pairs if early[0] == late[0]}
+    before = {late: early for early, late in pairwise(sorted(set(visits))) if early[0] == late[0]}
     cells = iterate_cells(links, "ue", "round", "x_m", "y_m")
     place_m = {(ue, number): (x_m, y_m) for ue, number, x_m, y_m in cells}
     nowhere = (nan, nan)

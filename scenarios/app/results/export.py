@@ -116,8 +116,15 @@ def to_geojson(run: Run, globe: Globe) -> str:
             "the area of this run is nowhere on the globe: its south-west corner was "
             "put at this origin"
         )
-    whole = {"type": "FeatureCollection", "netsim_origin": origin, "features": features}
-    return json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+    return (
+        json.dumps(
+            {"type": "FeatureCollection", "netsim_origin": origin, "features": features},
+            ensure_ascii=False,
+            allow_nan=False,
+            separators=(",", ":"),
+        )
+        + "\n"
+    )
 
 
 def _list_places(run: Run, globe: Globe) -> Iterator[Feature]:
@@ -128,19 +135,23 @@ def _list_places(run: Run, globe: Globe) -> Iterator[Feature]:
             yield _build_point(globe, place_m, kind=kind, **_describe_ue(run, ue))
     for name, *place_m in run.stations:
         yield _build_point(globe, place_m, kind="base station", name=name)
-    named = run.tables["named"]
     for ue, rank, *place_m, attack in _list_known_cells(
-        named, "ue", "rank", "x_m", "y_m", text="attack"
+        run.tables["named"], "ue", "rank", "x_m", "y_m", text="attack"
     ):
-        labels = {"kind": "named place", "attack": attack, "rank": int(rank)}
-        yield _build_point(globe, place_m, **labels, **_describe_ue(run, ue))
+        yield _build_point(
+            globe,
+            place_m,
+            kind="named place",
+            attack=attack,
+            rank=int(rank),
+            **_describe_ue(run, ue),
+        )
 
 
 def _list_known_cells(rows: Table, *columns: str, text: str = "") -> Iterator[tuple[Any, ...]]:
     """List cells of rows in which all these numbers are known, and of a column of texts."""
     is_known = np.logical_and.reduce([np.isfinite(rows[name]) for name in columns])
-    names = (*columns, text) if text else columns
-    return iterate_cells(select_rows(rows, is_known), *names)
+    return iterate_cells(select_rows(rows, is_known), *(*columns, text) if text else columns)
 
 
 def _build_point(globe: Globe, at_m: Sequence[float], **properties: object) -> Feature:

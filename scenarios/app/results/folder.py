@@ -154,18 +154,19 @@ def lock_folder(
     after PATIENCE_S.
     """
     admit()
+    kept = KEPT[-1]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        fd = KEPT[-1].get(folder) or open_own_file(folder / MARKER, create=True)
+        fd = kept.get(folder) or open_own_file(folder / MARKER, create=True)
     except OSError as error:
         raise BadInput(
             f"{folder}: cannot be written ({error.strerror}); give --out another place"
         ) from None
     try:
-        if folder not in KEPT[-1]:
+        if folder not in kept:
             _wait_for_lock(fd, folder, mark, waits)
-        if not KEPT[-1]:
-            KEPT[-1][folder] = fd
+        if not kept:
+            kept[folder] = fd
         if read_marker(folder) != mark:
             admit()
             os.ftruncate(fd, 0)
@@ -185,7 +186,7 @@ def lock_folder(
             "command goes on where it stopped"
         ) from None
     finally:
-        if folder not in KEPT[-1]:
+        if folder not in kept:
             os.close(fd)  # and with it the lock goes
 
 
@@ -214,23 +215,30 @@ def _wait_for_lock(fd: int, folder: Path, mark: str, waits: Callable[[], bool]) 
             if time.monotonic() > until and not patient:
                 patient = waits()
                 if not patient:
-                    remedy = "wait for it, or give --out another folder"
                     raise BadInput(
-                        f"{folder}: another process is writing this {mark}; {remedy}"
+                        f"{folder}: another process is writing this {mark}; "
+                        "wait for it, or give --out another folder"
                     ) from None
                 compiled.tell(
                     f"netsim: {folder}: another process is writing this {mark}; waiting for it"
                 )
             time.sleep(0.05)
         except OSError as error:
-            reason = f"its file system cannot lock files ({error.strerror})"
-            raise BadInput(f"{folder}: {reason}; give --out a folder on another one") from None
+            raise BadInput(
+                f"{folder}: its file system cannot lock files ({error.strerror}); "
+                "give --out a folder on another one"
+            ) from None
+
+
+def remove_files(folder: Path, names: Iterable[str]) -> None:
+    """Remove files of a folder, where they are there."""
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
 
 
 def clear_results(folder: Path) -> None:
     """Forget the results of a run; its study stays until another one is written."""
-    for name in RESULTS:
-        (folder / name).unlink(missing_ok=True)
+    remove_files(folder, RESULTS)
     remove_views(folder)
 
 
@@ -243,8 +251,7 @@ def remove_run(folder: Path) -> None:
     """Remove a run, and its folder and the one above it where nothing else is in them."""
     with lock_folder(folder, "run", lambda: None):
         clear_results(folder)
-        for name in (STUDY, MARKER):
-            (folder / name).unlink(missing_ok=True)
+        remove_files(folder, (STUDY, MARKER))
     with suppress(OSError):
         folder.rmdir()
         folder.parent.rmdir()
@@ -318,9 +325,11 @@ def has_text(path: Path, text: str) -> bool:
 def read_json(path: Path) -> Fields:
     """Read a JSON object of a run folder."""
     try:
-        text = read_content(path, _MOST_JSON_BYTES, is_ours=True)
         value = json.loads(
-            text, parse_int=_parse_whole, parse_float=_parse_finite, parse_constant=_parse_finite
+            read_content(path, _MOST_JSON_BYTES, is_ours=True),
+            parse_int=_parse_whole,
+            parse_float=_parse_finite,
+            parse_constant=_parse_finite,
         )
     except FileNotFoundError:
         raise BadInput(

@@ -104,8 +104,9 @@ def gather_side_by_side(folder: Path) -> Gathered:
         "way (What differs)."
     ) * (len(commands) > 1)
     name = folder.resolve().name
-    notes = [note, *gathered.notes]
-    return replace(gathered, name=name, title=f"Comparison of {name}", notes=notes)
+    return replace(
+        gathered, name=name, title=f"Comparison of {name}", notes=[note, *gathered.notes]
+    )
 
 
 def gather_sweep(folder: Path) -> Gathered:
@@ -114,8 +115,14 @@ def gather_sweep(folder: Path) -> Gathered:
     runs, copies = drop_copies(finished)
     notes = [*format_failures(read_failures(folder)), copies]
     missing = len(list_run_folders(folder)) - len(finished)
-    title = read_sweep_value(folder, "title") or ""
-    return Gathered(folder.resolve().name, runs, missing, read_curves(folder), notes, title)
+    return Gathered(
+        folder.resolve().name,
+        runs,
+        missing,
+        read_curves(folder),
+        notes,
+        read_sweep_value(folder, "title") or "",
+    )
 
 
 def gather_runs(folders: Sequence[Path]) -> Gathered:

@@ -311,12 +311,20 @@ def build_search_tables(folder: Path) -> list[OutcomeTable]:
     scored.sort(key=lambda trial: trial.folder not in search.best)
     rows: Cells = []
     for trial in scored:
-        means = map(trial.compute_mean, trial.values)
-        rows.append([trial.label, *map(Mark, trial.texts, means), search.describe_trial(trial)])
+        rows.append(
+            [
+                trial.label,
+                *map(Mark, trial.texts, map(trial.compute_mean, trial.values)),
+                search.describe_trial(trial),
+            ]
+        )
     if search.best:
         best = search.best[0]
-        scenario = f"{folder}/{best}/seed-*/{STUDY}"
-        notes += [HONEST, f"{best}: {to_flow_yaml(scored[0].settings)}; its scenario: {scenario}"]
+        notes += [
+            HONEST,
+            f"{best}: {to_flow_yaml(scored[0].settings)}; its scenario: "
+            f"{folder}/{best}/seed-*/{STUDY}",
+        ]
     else:
         notes.append(NO_WINNER)
     importance = search.importance.values()

@@ -42,8 +42,9 @@ def find_truth_deg(trace: Trace) -> dict[str, FloatArray]:
     """Find home, work and places of an hour or more of the one user of a trace, the longest first;
     the place of most time stands for a home that is not known.
     """
-    clock = trace.local.build_clock(trace.time_s[-1])
-    places = find_user_places(trace.position_m, trace.time_s, clock)
+    places = find_user_places(
+        trace.position_m, trace.time_s, trace.local.build_clock(trace.time_s[-1])
+    )
     home_m = np.where(np.isfinite(places.home_m), places.home_m, places.densest_m)
     truth_m = {
         "home": home_m[None],

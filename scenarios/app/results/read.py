@@ -219,8 +219,11 @@ class Run:
     @cached_property
     def names(self) -> dict[int, str]:
         """The name of each UE."""
-        ues = self.tables["ues"]
-        return {int(ue): name for ue, name in iterate_cells(ues, "ue", "name") if np.isfinite(ue)}
+        return {
+            int(ue): name
+            for ue, name in iterate_cells(self.tables["ues"], "ue", "name")
+            if np.isfinite(ue)
+        }
 
     @property
     def n_ue(self) -> int:
@@ -280,8 +283,10 @@ class Run:
         """Format simulated local time, as plotly's date axes read it."""
         clock = self.manifest.clock
         start = datetime.combine(clock.first_day, datetime.min.time())
-        shown_s = clock.wall_s(time_s)
-        return [str((start + timedelta(seconds=float(t))).replace(microsecond=0)) for t in shown_s]
+        return [
+            str((start + timedelta(seconds=float(t))).replace(microsecond=0))
+            for t in clock.wall_s(time_s)
+        ]
 
 
 def get_section(inside: object, *keys: str) -> Fields:
@@ -459,8 +464,13 @@ def open_finished_run(folder: Path, study: Fields | None = None) -> Run:
     """
     read_finished_manifest(folder)
     manifest = Manifest.from_folder(folder)
-    tables = RunTables(folder, list_written_tables(vars(manifest)), {})
-    return Run(manifest, read_summary(folder), tables, folder, study)
+    return Run(
+        manifest,
+        read_summary(folder),
+        RunTables(folder, list_written_tables(vars(manifest)), {}),
+        folder,
+        study,
+    )
 
 
 def load_finished_run(folder: Path, study: Fields | None = None) -> Run:
@@ -551,8 +561,10 @@ def list_run_folders(folder: Path) -> LabelledRuns:
         raise BadInput(f"{folder}: this sweep is not finished; start it again and it goes on")
     runs = [(p.name, p) for p in sorted(folder.iterdir()) if (p / MANIFEST).exists()]
     if not runs:
-        mistake = f"neither the folder of a run (no {MANIFEST}) nor of a sweep (no {RUNS})"
-        raise BadInput(f"{folder}: {mistake}; give a folder that netsim wrote")
+        raise BadInput(
+            f"{folder}: neither the folder of a run (no {MANIFEST}) nor of a sweep (no {RUNS}); "
+            "give a folder that netsim wrote"
+        )
     return runs
 
 
@@ -597,12 +609,12 @@ def read_curves(folder: Path) -> dict[str, list[str]]:
 
 MAPS = ("estimate", "exact", "law", "answer")
 
-Surfaces = Table
-"""x_m (P,), y_m (Q,), and those of MAPS that there are, (P, Q) each; answer_at_m (2,)."""
 
+def read_surfaces(folder: Path) -> Table:
+    """Read what was written, checked; nothing where nothing was.
 
-def read_surfaces(folder: Path) -> Surfaces:
-    """Read what was written, checked; nothing where nothing was."""
+    x_m (P,), y_m (Q,), and those of MAPS that there are, (P, Q) each; answer_at_m (2,).
+    """
     path = folder / SURFACES
     if not describe_file_kind(path):
         return {}

@@ -77,8 +77,7 @@ def lay_out_table(table: OutcomeTable) -> list[str]:
     heads = table.heads[: table.narrow]
     notes = list(table.notes)
     if table.as_lines:
-        sentences = ["; ".join(map("{}: {}".format, heads, row)) for row in texts]
-        return wrap_lines(notes + sentences)
+        return wrap_lines(notes + ["; ".join(map("{}: {}".format, heads, row)) for row in texts])
     right = [k for k in range(1, len(heads)) if any(row[k].sorts is not None for row in marks)]
     n_left_out = len(table.rows) - MOST_ROWS
     if n_left_out > 0:
@@ -88,8 +87,9 @@ def lay_out_table(table: OutcomeTable) -> list[str]:
     feet = table.foot[: table.narrow - 1]
     texts.append(["baseline", *("\n".join(next(iter(foot.items()), ())) for foot in feet)])
     heads = [head.replace(" ", "\n") for head in heads]
-    columns = zip(heads, *texts, strict=True)
-    widths = [max(map(len, "\n".join(column).split("\n"))) for column in columns]
+    widths = [
+        max(map(len, "\n".join(column).split("\n"))) for column in zip(heads, *texts, strict=True)
+    ]
     room = COLUMNS - 2 - min(MOST_LABEL, widths[0])
     ends = np.cumsum(np.add(widths[1:], 2))
     n = max(2, 1 + int((ends <= room).sum()))

@@ -131,11 +131,10 @@ def build_headline(run_lines: Lines, learning: Record, summary: Summary | None =
         return [("radio", f"{samples} of the radio{medians}.")]
     attacked = bool(learning.get("attacks") or learning.get("membership"))
     leakage = _describe_leakage(run_lines, attacked) + _describe_homeless(run_lines, summary)
-    protection = _describe_protection(run_lines, list_protections(learning))
     return [
         ("model", _describe_model(run_lines, summary)),
         ("leakage", leakage),
-        ("protection", protection),
+        ("protection", _describe_protection(run_lines, list_protections(learning))),
     ]
 
 
@@ -202,10 +201,15 @@ def _describe_homeless(run_lines: Lines, summary: Summary) -> str:
         reasons.append(f"{n_few} with fewer than 3 nights")
     if n_none != n_few:
         reasons.append(f"{n_none - n_few} without a place of most nights")
-    has_work = any(".work_located." in line.key for line in run_lines)
-    unscored = "" if has_work else ", and no workplace is scored"
-    ues = f" No home: {format_count(n_none, 'UE')} ({', '.join(reasons)})"
-    return f"{ues}; the place of most time counts instead{unscored}."
+    unscored = (
+        ""
+        if any(".work_located." in line.key for line in run_lines)
+        else ", and no workplace is scored"
+    )
+    return (
+        f" No home: {format_count(n_none, 'UE')} ({', '.join(reasons)})"
+        f"; the place of most time counts instead{unscored}."
+    )
 
 
 def _describe_result(line: Line) -> str:
@@ -249,11 +253,9 @@ def _describe_protection(run_lines: Lines, kinds: Sequence[str]) -> str:
 
 def select_worst_accounts(account: Table) -> Table:
     """Select rows of the table `privacy`: of each account that of the UE that spent most."""
-    spent = np.nan_to_num(account["epsilon"], nan=inf)
-    order = np.argsort(-spent, kind="stable")[::-1]
+    order = np.argsort(-np.nan_to_num(account["epsilon"], nan=inf), kind="stable")[::-1]
     accounts = list(iterate_cells(account, "mechanism", "unit", "relation", "delta"))
-    worst = {accounts[k]: k for k in order}
-    return select_rows(account, sorted(worst.values()))
+    return select_rows(account, sorted({accounts[k]: k for k in order}.values()))
 
 
 def select_worst_audits(rows: Table) -> Table:
@@ -269,10 +271,11 @@ def select_worst_audits(rows: Table) -> Table:
     order = np.lexsort([near, rows["verdict"] == "caveat", rows["verdict"] == "violated"])
     names = ("half", "mechanism", "quantity", "pair")
     keys = list(iterate_cells(rows, *names))
-    worst = {keys[k]: k for k in order.tolist()}
-    kept = sorted(worst.values())
-    shown = (*names, "verdict", "moved", "sensitivity", "lower", "upper")
-    return {name: rows[name][kept] for name in shown}
+    kept = sorted({keys[k]: k for k in order.tolist()}.values())
+    return {
+        name: rows[name][kept]
+        for name in (*names, "verdict", "moved", "sensitivity", "lower", "upper")
+    }
 
 
 def describe_accounts(account: Table) -> list[str]:
@@ -339,13 +342,15 @@ def build_lines_by_label(labels: ByLabel) -> dict[str, list[Line]]:
     A line at chance, with a useful model, is prevented where another label is found.
     """
     lines_by_label = {label: build_lines(runs) for label, runs in labels.items()}
-    every = chain.from_iterable(lines_by_label.values())
-    found_names = {line.name for line in every if line.verdict == FOUND}
+    found_names = {
+        line.name for line in chain.from_iterable(lines_by_label.values()) if line.verdict == FOUND
+    }
     for label_lines in lines_by_label.values():
         model = find_model_verdict(label_lines)
         for k, line in enumerate(label_lines):
-            verdict = judge_prevention(line.verdict, model, line.name in found_names)
-            label_lines[k] = replace(line, verdict=verdict)
+            label_lines[k] = replace(
+                line, verdict=judge_prevention(line.verdict, model, line.name in found_names)
+            )
     return lines_by_label
 
 
@@ -366,8 +371,7 @@ def answer_comparison(lines_by_label: LinesByLabel) -> Answers:
                 judged.setdefault(line.plain, []).append((label, line, model))
     answers = _compare_models(lines_by_label)
     first_label = next(iter(lines_by_label), "")
-    names = sorted(judged, key=lambda name: not name.startswith("homes"))
-    for k, name in enumerate(names):
+    for k, name in enumerate(sorted(judged, key=lambda name: not name.startswith("homes"))):
         texts = _describe_reduction(judged[name], first_label, lines_by_label)
         if k == 0:
             texts += _list_verdicts(judged[name])

@@ -132,22 +132,10 @@ def compute_quantile(values: np.ndarray, q: float) -> float:
     return nan
 
 
-def _drop_nonfinite(values: np.ndarray) -> np.ndarray:
-    return values[np.isfinite(values)]
-
-
 def compute_finite_mean(values: np.ndarray) -> float:
     """Compute the mean of the finite values; NaN of none."""
-    if len(_drop_nonfinite(values)):
-        return float(np.mean(_drop_nonfinite(values)))
-    return nan
-
-
-def compute_finite_median(values: np.ndarray) -> float:
-    """Compute the median of the finite values; NaN of none."""
-    if len(_drop_nonfinite(values)):
-        return float(np.median(_drop_nonfinite(values)))
-    return nan
+    finite = values[np.isfinite(values)]
+    return float(np.mean(finite)) if len(finite) else nan
 
 
 MEANINGFUL = 20.0

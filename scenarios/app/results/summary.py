@@ -127,22 +127,23 @@ def _collect_rounds(run: Run, study: Study) -> Iterator[Part]:
         rows["air"] = build_row(late=late, energy_j=rounds["energy_j"].sum())
     if np.isfinite(ues["nights"]).any():
         is_homeless = np.isfinite(ues["nights"]) & ~np.isfinite(ues["home_x_m"])
-        few = is_homeless & (ues["nights"] < FEWEST_NIGHTS)
-        rows["nights"] = {"none": is_homeless, "few": few}
+        rows["nights"] = {"none": is_homeless, "few": is_homeless & (ues["nights"] < FEWEST_NIGHTS)}
     if describe_file_kind(run.folder / PLAN):
         rows["plan"] = build_row(**read_json(run.folder / PLAN))
     yield "", rows
     metrics = tables["metrics"]
-    queries = select_rows(metrics, metrics["part"] == "query")
-    for name, query in _group_rows(queries, "name").items():
+    for name, query in _group_rows(
+        select_rows(metrics, metrics["part"] == "query"), "name"
+    ).items():
         if name.startswith("refused_") and query["value"].sum() > 0:
             yield name.removeprefix("refused_"), {"reason": query}
     yield from _name_parts("requests", collect_withheld_rows(withholding))
     yield from _name_parts("batches of a step", _group_rows(tables["curation"], "step"))
     yield from _name_parts("reached", find_level_times(uploads, metrics))
     unicity = tables["unicity"]
-    kinds = zip(unicity["points"], unicity["resolution_m"], strict=True)
-    for k, (points, side_m) in enumerate(kinds):
+    for k, (points, side_m) in enumerate(
+        zip(unicity["points"], unicity["resolution_m"], strict=True)
+    ):
         yield f"{points:g}-{side_m:g}", {"unicity": select_rows(unicity, [k])}
 
 
@@ -163,12 +164,15 @@ def _collect_model(tables: Tables, study: Study) -> Iterator[Part]:
             yield name, {"another": build_row(value=value)}
     metrics = tables["metrics"]
     names = [f"{part}.{name}" for part, name in zip(metrics["part"], metrics["name"], strict=True)]
-    named = metrics | {"metric": np.array(names, dtype=object)}
-    for name, metric in _group_rows(named, "metric").items():
+    for name, metric in _group_rows(
+        metrics | {"metric": np.array(names, dtype=object)}, "metric"
+    ).items():
         late = metric["value"][-20:]
         with np.errstate(over="ignore"):  # a model that has diverged
-            ends = build_row(late_mean=np.mean(late), late_std=np.std(late))
-            yield name, {"metric": metric | ends}
+            yield (
+                name,
+                {"metric": metric | build_row(late_mean=np.mean(late), late_std=np.std(late))},
+            )
     yield from _name_parts("membership tests", _group_rows(tables["membership"], "attack"))
     for name, account in _group_rows(tables["privacy"], "mechanism").items():
         yield name, {"account": complete_account(account)}
@@ -176,8 +180,9 @@ def _collect_model(tables: Tables, study: Study) -> Iterator[Part]:
     canaries["beyond"] = canaries["verdict"] == "violated"
     yield from _name_parts("canaries", _group_rows(canaries, "mechanism"))
     spends = tables["spends"]
-    locations = select_rows(spends, spends["unit"] == "location")
-    yield from _name_parts("locations", _group_rows(locations, "mechanism"))
+    yield from _name_parts(
+        "locations", _group_rows(select_rows(spends, spends["unit"] == "location"), "mechanism")
+    )
 
 
 def is_useful_model(final: Mapping[str, float]) -> bool | None:
@@ -198,8 +203,7 @@ def is_good_map(final: Mapping[str, float]) -> bool | None:
     """
 
     def compare(suffix: str) -> float:
-        error_db = final.get(f"rmse_db{suffix}", nan)
-        return error_db - final.get(f"path_loss_rmse_db{suffix}", nan)
+        return final.get(f"rmse_db{suffix}", nan) - final.get(f"path_loss_rmse_db{suffix}", nan)
 
     over_law = compare("")
     over_law_by_place = compare(".place")
@@ -229,8 +233,10 @@ def _collect_attacks(run: Run, study: Study) -> Iterator[Part]:
     points = read_arrays(run.folder / POINTS)
     chance: Tables = {}
     if "positions" in study.learned.data.offers:
-        anywhere_m = average_area_distance_m(updates, leakage, study.learned.learner, area)
-        row = build_row(hit_radius_m=near_m, anywhere_m=anywhere_m)
+        row = build_row(
+            hit_radius_m=near_m,
+            anywhere_m=average_area_distance_m(updates, leakage, study.learned.learner, area),
+        )
         yield "", {"centre": {"centre_m": centre_m}, "area": row, **lists.pop("", {})}
         if labels:
             density = points["ue"], points["position_m"], settings.peak_width_m
@@ -400,8 +406,11 @@ def collect_upload_rows(uploads: Table) -> Tables:
         return {}
     is_received = has_arrived(uploads)
     whole_s = measure_durations_s(select_rows(uploads, is_received))["whole"]
-    row = build_row(in_vain=compute_wasted_bit_share(uploads))
-    return {"uploads": uploads | {"arrived": is_received, "whole": whole_s} | row}
+    return {
+        "uploads": uploads
+        | {"arrived": is_received, "whole": whole_s}
+        | build_row(in_vain=compute_wasted_bit_share(uploads))
+    }
 
 
 _LEVELS_PERCENT = (50, 70, 80, 85, 90)

@@ -29,7 +29,6 @@ from pydantic import ConfigDict, TypeAdapter
 
 from scenarios.app.results.statistics import (
     compute_finite_mean,
-    compute_finite_median,
     compute_quantile,
 )
 from scenarios.app.study import Fields, Record
@@ -44,7 +43,9 @@ STATISTICS: dict[str, Callable[[np.ndarray], float | None]] = {
     "median": lambda values: compute_quantile(values, 0.5),
     "q95": lambda values: float(np.quantile(values, 0.95)) if len(values) else nan,
     "max": lambda values: compute_quantile(values, 1.0),
-    "known": compute_finite_median,
+    "known": lambda values: (
+        float(np.median(finite)) if len(finite := values[np.isfinite(values)]) else nan
+    ),
     "percent": lambda values: compute_finite_mean(100.0 * values),
     "share": lambda values: 100.0 * compute_finite_mean(values),
     "count": len,

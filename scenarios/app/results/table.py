@@ -289,8 +289,9 @@ def format_group_row(summaries: Runs, group: str) -> str:
             continue
         for name in _list_names(summaries, measure):
             if value := average_over_runs(summaries, measure.to_key(name)):
-                words = (name, word, format_figure(value), measure.unit)
-                figures.append(" ".join(filter(None, words)))
+                figures.append(
+                    " ".join(filter(None, (name, word, format_figure(value), measure.unit)))
+                )
     return ", ".join(figures)
 
 
@@ -424,8 +425,9 @@ def _add_auc_interval(line: Line, runs: Runs) -> Line:
     if np.isnan(low_gain):
         low_gain = low - 0.5
         high_gain = high - 0.5
-    verdict = judge_interval(100 * low_gain, 100 * high_gain, 0.0)
-    return replace(line, low=low, high=high, verdict=verdict)
+    return replace(
+        line, low=low, high=high, verdict=judge_interval(100 * low_gain, 100 * high_gain, 0.0)
+    )
 
 
 def _judge_line(rule: Rule | None, line: Line, runs: Runs) -> str:
@@ -433,33 +435,34 @@ def _judge_line(rule: Rule | None, line: Line, runs: Runs) -> str:
 
     Empty without a rule, or where a baseline is missing.
     """
+    value = line.value
     if rule == "ranks":
-        return USEFUL if line.value >= USEFUL_RANKS else NOT_USEFUL
+        return USEFUL if value >= USEFUL_RANKS else NOT_USEFUL
     if rule == "epsilon":
         if line.unit == "1/m":
-            return judge_epsilon(line.value * average_over_runs(runs, "leakage.hit_radius_m"))
-        return judge_epsilon(line.value)
+            return judge_epsilon(value * average_over_runs(runs, "leakage.hit_radius_m"))
+        return judge_epsilon(value)
     baselines = dict(line.baseline_values)
-    values = [value for _, value in line.baseline_values]
+    values = [baseline for _, baseline in line.baseline_values]
     if not values:
         return ""
     if rule == "error":
         if average_over_runs(runs, "utility.held_out.blocks") < FEW_UES:
             return INCONCLUSIVE
         good = [run["utility.good"] for run in runs if run.get("utility.good") is not None]
-        is_good = all(good) if good else line.value <= baselines.get("three-number law", inf)
-        return judge_error(line.value, values[0], is_good)
+        is_good = all(good) if good else value <= baselines.get("three-number law", inf)
+        return judge_error(value, values[0], is_good)
     if rule == "accuracy":
-        return USEFUL if line.value > values[0] else NOT_USEFUL
+        return USEFUL if value > values[0] else NOT_USEFUL
     if rule == "distance":
         stem, _, _ = line.key.rpartition(".")
         low, high = _pool_interval(runs, f"{stem}.less_baseline")
         verdict = judge_distance(low, high, values[0])
-        if verdict == FOUND and isinf(line.value):
+        if verdict == FOUND and isinf(value):
             return INCONCLUSIVE
         return verdict
     if rule == "sw1" and len(values) == 3:
-        return judge_sw1(line.value, *values)
+        return judge_sw1(value, *values)
     if rule == "list":
         return _judge_precision_gap(line, runs, baselines.get("random", 0.0))
     return ""
@@ -495,12 +498,6 @@ def _pool_interval(runs: Runs, stem: str, middle: str = "mean") -> tuple[float, 
     half = np.sqrt(np.sum(((high - low) / 2) ** 2)) / n
     value = intervals[0, 1:].mean() if n == 1 else mean.mean()
     return float(value - half), float(value + half)
-
-
-def _find_range(values: Sequence[float]) -> tuple[float, float]:
-    if len(values) > 1:
-        return (min(values), max(values))
-    return (nan, nan)
 
 
 def _format_range(values: Sequence[float], unit: str) -> str:

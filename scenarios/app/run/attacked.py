@@ -50,8 +50,7 @@ class AttackPlay(LearningPlay):
         recorder = self.recorder
         state = self.memory.state
         for table in sorted(set(source.manifest.tables or ()).difference(_MADE)):
-            rows = read_csv_rows(source.folder / f"{table}.csv")
-            recorder.write(table, to_columns(table, rows))
+            recorder.write(table, to_columns(table, read_csv_rows(source.folder / f"{table}.csv")))
         numbers = recorder.read_columns("rounds")["round"].astype(int).tolist()
         for number in numbers:
             state.round = number

@@ -95,10 +95,9 @@ def _audit_ues(
             update={"world": study.world.model_copy(update={"ues": silent})}
         )
         if len(world.ues) > 1:  # without its only user there is no trace
-            changed = _digest_public(*prepare_run(left_out, place))
             for row in compare_public_values(
                 _digest_public(world, setup),
-                changed,
+                _digest_public(*prepare_run(left_out, place)),
                 ue,
                 lines,
             ):

@@ -221,8 +221,11 @@ class OnSlurm:
         return 1
 
     def make_executor(self, at_once: int, place: Path) -> Executor[Value]:
-        parallelism = {"slurm_array_parallelism": at_once} if at_once else {}
-        return SlurmJobs({**_USUAL, **self.options, **parallelism}, place, self.retries)
+        return SlurmJobs(
+            {**_USUAL, **self.options, **({"slurm_array_parallelism": at_once} if at_once else {})},
+            place,
+            self.retries,
+        )
 
 
 class SlurmJobs(Executor[Value]):

@@ -47,8 +47,14 @@ class Event(NamedTuple):
         """Return the event as an object of JSON; title : of the whole work."""
         if self.part:
             title = f"{title}, {self.part}"
-        steps = {"event": self.name, "title": title, "done": self.done, "of": self.total}
-        return {**steps, **self.values, "last": self.last}
+        return {
+            "event": self.name,
+            "title": title,
+            "done": self.done,
+            "of": self.total,
+            **self.values,
+            "last": self.last,
+        }
 
 
 Watch = Callable[[Event], None]

@@ -115,8 +115,7 @@ class Executor(ABC, Generic[Handle]):
         """Wait until a job has ended for good: what became of it."""
         while True:
             free = 0 if self.in_arrays and self.under_way else self.room - len(self.under_way)
-            n_new = min(free, len(self.waiting))
-            if jobs := [self.waiting.popleft() for _ in range(n_new)]:
+            if jobs := [self.waiting.popleft() for _ in range(min(free, len(self.waiting)))]:
                 self.under_way += zip(jobs, self.start(jobs), strict=True)
             done = next((entry for entry in self.under_way if self.is_done(entry[1])), None)
             if done is None:
@@ -308,8 +307,7 @@ def do_jobs(
             raise BadInput(
                 f"{place}: cannot be written ({error.strerror}); give --out another place"
             ) from None
-        executor = engine.make_executor(min(at_once, len(left)), place)
-        for job, end in executor.play_jobs(left):
+        for job, end in engine.make_executor(min(at_once, len(left)), place).play_jobs(left):
             folder = str(job.folder.relative_to(place))
             name: Name = "run" if job.kind.name == "run" else "played"
             values: Fields = {"label": f"seed {job.seed}"}

@@ -145,8 +145,7 @@ def measure_free_memory_bytes(root: Path = Path("/")) -> float:
         used = _read_stated_bytes(folder / "memory.current", "", 0.0) - _read_stated_bytes(
             folder / "memory.stat", "inactive_file", 0.0
         )
-        group_free = max(_read_stated_bytes(folder / "memory.max", "", inf) - used, 0.0)
-        free = min(free, group_free)
+        free = min(free, max(_read_stated_bytes(folder / "memory.max", "", inf) - used, 0.0))
     return free
 
 

@@ -59,6 +59,7 @@ from scenarios.app.results.folder import (
     read_json,
     refuse_irregular_files,
     refuse_links,
+    remove_files,
     remove_views,
 )
 from scenarios.app.run.events import Watch, ignore_event
@@ -233,17 +234,14 @@ class Job:
 
     def clear(self) -> None:
         """Remove all results."""
-        for name in self.kind.files:
-            if name != STUDY:
-                (self.folder / name).unlink(missing_ok=True)
+        remove_files(self.folder, {*self.kind.files} - {STUDY})
         remove_views(self.folder)
 
     def settle(self) -> None:
         """Remove what finished work does not need: its checkpoint, and the error of a failed
         attempt.
         """
-        for name in (CHECKPOINT, ERROR):
-            (self.folder / name).unlink(missing_ok=True)
+        remove_files(self.folder, (CHECKPOINT, ERROR))
 
     def fail(self, trace: str) -> None:
         """Write `error.txt`; a summary of earlier work goes. Nothing where the folder is not ours,

@@ -39,8 +39,14 @@ def keep_run(
     title : what a line then says that is played. Raises BadInput: what is kept is damaged.
     """
     brought = [type(attack).__module__.partition(".")[0] for attack in study.learned.attacks]
-    code = compute_code_digest("netsim", "fl", "scenarios", *brought)
-    job = Job(_ALONE, study, study.seed, digest_inputs(study), cache, notes=[code])
+    job = Job(
+        _ALONE,
+        study,
+        study.seed,
+        digest_inputs(study),
+        cache,
+        notes=[compute_code_digest("netsim", "fl", "scenarios", *brought)],
+    )
     folder = cache / job.key[:16]
     path = folder / _FILE
     if not describe_file_kind(path):

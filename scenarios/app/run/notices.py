@@ -114,12 +114,11 @@ def find_summary_notices(summary: Fields) -> Iterator[Notice]:
         )
     if refused:
         names = ", ".join(filter(None, map(BY_KEY["refused.reason.NAME"].parse_name, summary)))
-        reasons = f" ({names})" if names else ""
         yield notice(
             "everybody-refused",
             number=refused,
             rounds=format_count(rounds, "round"),
-            reasons=reasons,
+            reasons=f" ({names})" if names else "",
         )
     if summary.get("updates.sent") and summary.get("updates.decoded.percent") == 0:
         yield notice("nothing-decoded")

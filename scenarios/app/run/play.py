@@ -62,7 +62,16 @@ def build_manifest(job: Job, study: Study, world: World) -> Fields:
     """Return the manifest of a run, but for what only its end, or its kind, knows."""
     trace = world.trace
     area = world.area
-    manifest = {
+    told = None
+    if trace is not None:
+        lat, lon = trace.origin_deg or (float("nan"), float("nan"))
+        told = {
+            "counts": trace.counts,
+            "timezone": trace.local.name,
+            "origin_lat": lat,
+            "origin_lon": lon,
+        }
+    return {
         "title": study.title,
         "schema": SCHEMA_VERSION,
         "seed": study.seed,
@@ -77,17 +86,15 @@ def build_manifest(job: Job, study: Study, world: World) -> Fields:
         "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],
         "origin_deg": find_origin_deg(study, world),
         "start_unix_s": None if trace is None else trace.local.midnight_s,
-        "trace": None,
+        "trace": told,
         "files": job.inputs,
         "study": job.key,
+        "versions": {
+            "python": platform.python_version(),
+            "netsim": __version__,
+            **{name: version(name) for name in LIBRARIES},
+        },
     }
-    if trace is not None:
-        lat, lon = trace.origin_deg or (float("nan"), float("nan"))
-        about = {"timezone": trace.local.name, "origin_lat": lat, "origin_lon": lon}
-        manifest["trace"] = {"counts": trace.counts, **about}
-    libraries = {name: version(name) for name in LIBRARIES}
-    manifest["versions"] = {"python": platform.python_version(), "netsim": __version__, **libraries}
-    return manifest
 
 
 def _build_channel_card(study: Study, world: World) -> dict[str, str]:
@@ -206,9 +213,8 @@ class Play(ABC):
         write_tracks(self.recorder, self.world)
         fields = self.finish()
         write_map(folder, self.world, self.study.world.city)
-        wall_s = time.perf_counter() - self.began_s
         timing = {
-            "wall_s": wall_s,
+            "wall_s": time.perf_counter() - self.began_s,
             "peak_memory_gb": measure_peak_since_limit_gb(),
             f"resumed_from_{self.unit}": first,
         }
@@ -216,28 +222,38 @@ class Play(ABC):
         # the summary reads counts of it
         write_json(folder / MANIFEST, manifest | {"notices": [], "finished": False})
         tables = {name: self.recorder.read_columns(name) for name in self.recorder.schemas}
-        run_tables = RunTables(folder, manifest["tables"], tables)
-        run = Run(Manifest.from_folder(folder), {}, run_tables, folder)
+        run = Run(
+            Manifest.from_folder(folder), {}, RunTables(folder, manifest["tables"], tables), folder
+        )
         summary = self.summarise(run)
-        all_notices = [*self.world.notices, *self.find_notices(), *find_summary_notices(summary)]
-        notices = sort_by_severity(all_notices)
+        notices = sort_by_severity(
+            [*self.world.notices, *self.find_notices(), *find_summary_notices(summary)]
+        )
         severities = [notice.severity for notice in notices]
         summary |= {
             f"notices.{severity}": severities.count(severity) for severity in ("doubt", "void")
         }
-        rows = [*map(asdict, notices)]
-        write_json(folder / MANIFEST, manifest | {"notices": rows, "finished": True})
+        write_json(
+            folder / MANIFEST, manifest | {"notices": [*map(asdict, notices)], "finished": True}
+        )
         write_json(folder / SUMMARY, summary)
-        shown = run.manifest.model_copy(update={"notices": notices})
-        return replace(run, manifest=shown, summary=read_json(folder / SUMMARY))
+        return replace(
+            run,
+            manifest=run.manifest.model_copy(update={"notices": notices}),
+            summary=read_json(folder / SUMMARY),
+        )
 
     def remember(self) -> None:
         """A run can go on from here: write where UEs were, remember it, and write that down now and
         then.
         """
         self.write_moves()
-        kept = {"time_s": self.world.env.now, "world": self.world.take_memory(), "now": self.memory}
-        self.checkpoint = {**kept, "tables": self.recorder.compute_marks()}
+        self.checkpoint = {
+            "time_s": self.world.env.now,
+            "world": self.world.take_memory(),
+            "now": self.memory,
+            "tables": self.recorder.compute_marks(),
+        }
         if time.perf_counter() - self.saved_s >= self.every_s:
             self.save_checkpoint()
 
@@ -252,15 +268,16 @@ class Play(ABC):
         """Write what is remembered, if anything is."""
         began_s = time.perf_counter()
         if self.checkpoint:
-            tree = self.job.to_checkpoint(**to_tree(self.checkpoint))
-            save_tree(self.job.folder / CHECKPOINT, tree)
+            save_tree(
+                self.job.folder / CHECKPOINT, self.job.to_checkpoint(**to_tree(self.checkpoint))
+            )
         self.saved_s = time.perf_counter()
         self.every_s = max(CHECKPOINT_EVERY_S, 20.0 * (self.saved_s - began_s))
 
     def make_event(self, total: int, now_s: float, last: bool, values: Record) -> Event:
         """Return a step that ended at a time of the world."""
-        clock = {"time_s": now_s, "clock": self.world.clock.to_text(now_s)}
-        return Event(self.unit, self.done, total, last, {**clock, **values})
+        figures = {"time_s": now_s, "clock": self.world.clock.to_text(now_s), **values}
+        return Event(self.unit, self.done, total, last, figures)
 
     def _restore(self, tree: Fields) -> tuple[Any, float, Any]:
         """Return world, time and `now` of the tree of a checkpoint."""
@@ -286,8 +303,9 @@ class Play(ABC):
             for k, axis in enumerate("xy")
         }
         nights = np.full(n, np.nan) if places.nights is None else places.nights.astype(float)
-        rows: Fields = {"ue": np.arange(n), "name": self.world.ues, **columns, "nights": nights}
-        self.recorder.write("ues", rows)
+        self.recorder.write(
+            "ues", {"ue": np.arange(n), "name": self.world.ues, **columns, "nights": nights}
+        )
 
 
 MAX_CELLS = 100  # of the grid along the longer side
@@ -304,8 +322,7 @@ def lay_coverage_grid(world: World) -> FloatArray:
         low + (np.arange(max(1, ceil(length / side_m - 1e-9))) + 0.5) * side_m
         for low, length in zip(area.low_m, area.side_m, strict=True)
     )
-    grid = np.meshgrid(x_m, y_m)
-    place_m = np.stack(grid, axis=-1).reshape(-1, 2)
+    place_m = np.stack(np.meshgrid(x_m, y_m), axis=-1).reshape(-1, 2)
     return place_m[~world.buildings.is_indoors(place_m)]
 
 
@@ -323,12 +340,14 @@ def tabulate_coverage(
     place_m = place_m if modelled or learnt_dbm is not None else place_m[:0]
     n = len(place_m)
     names = np.array([station.name for station in world.stations], dtype=object)
+    unknown = np.full(n, np.nan)
     rows: Fields = {
         "x_m": place_m[:, 0],
         "y_m": place_m[:, 1],
         "cell": np.full(n, "", dtype=object),
     }
-    rows |= {name: np.full(n, np.nan) for name in ("rsrp_dbm", "sinr_db", "los")}
+    received = ("rsrp_dbm", "sinr_db", "los")
+    rows |= {name: unknown.copy() for name in received}
     if modelled:
         rows["los"] = np.zeros(n, dtype=int)
         size = max(1, _MAX_LINKS // len(names))
@@ -337,12 +356,11 @@ def tabulate_coverage(
             links = world.budget.compute_links(0.0, place_m[part])
             got = receive_broadcast(links, links.serving, downlink)
             rows["cell"][part] = names[links.serving]
-            rows["los"][part] = got.los
-            rows["rsrp_dbm"][part] = got.rsrp_dbm
-            rows["sinr_db"][part] = got.sinr_db
+            for name in received:
+                rows[name][part] = getattr(got, name)
         if not world.setting.radio.sight_is_modelled:
-            rows["los"] = np.full(n, np.nan)
-    return {**rows, "learnt_dbm": np.full(n, np.nan) if learnt_dbm is None else learnt_dbm}
+            rows["los"] = unknown
+    return {**rows, "learnt_dbm": unknown if learnt_dbm is None else learnt_dbm}
 
 
 def follow_ues(world: World) -> Fields:
@@ -363,7 +381,7 @@ def write_tracks(recorder: Recorder, world: World) -> None:
     names = np.array([*(station.name for station in world.stations), ""], dtype=object)
     for rows in world.tracks.drain():
         seen = rows.seen
-        absent = rows.seen.absent
+        absent = seen.absent
         columns = {
             "ue": rows.ue,
             "time_s": np.full(len(rows.ue), rows.look * world.tracks.looks.every_s),
@@ -397,8 +415,8 @@ def write_map(folder: Path, world: World, city: City) -> None:
     shapes = [ring for shape in rings for ring in shape]
     arrays: dict[str, np.ndarray] = {
         "footprint_m": np.concatenate(shapes) if shapes else no_places(),
-        "footprint_ptr": np.cumsum([0, *(len(s) for s in shapes)]),
-        "footprint_building": np.repeat(np.arange(len(rings)), [len(shape) for shape in rings]),
+        "footprint_ptr": np.cumsum([0, *map(len, shapes)]),
+        "footprint_building": np.repeat(np.arange(len(rings)), [*map(len, rings)]),
         "building_height_m": world.buildings.height_m,
         "station_m": collect_positions_m(world.stations),
         "station_azimuth_deg": np.array(
@@ -423,23 +441,23 @@ def write_map(folder: Path, world: World, city: City) -> None:
     if len(world.ground.premises):
         arrays["door_m"] = world.ground.premises.door_m
     if scenery := city.scenery(world.area, world.ground.streams):
-        arrays["scenery_m"] = np.concatenate([ring for _, ring in scenery])
-        ring_sizes = [len(ring) for _, ring in scenery]
-        arrays["scenery_ptr"] = np.cumsum([0, *ring_sizes])
-        arrays["scenery_kind"] = np.array([SCENERY.index(kind) for kind, _ in scenery])
+        kinds, outlines = zip(*scenery, strict=True)
+        arrays["scenery_m"] = np.concatenate(outlines)
+        arrays["scenery_ptr"] = np.cumsum([0, *map(len, outlines)])
+        arrays["scenery_kind"] = np.array([*map(SCENERY.index, kinds)])
     trace = world.trace
     if trace is not None and trace.rsrp_dbm is not None:
-        step = 1 + len(trace.user) // 4000
-        arrays["drive"] = np.column_stack([trace.position_m, trace.rsrp_dbm])[::step]
+        arrays["drive"] = np.column_stack([trace.position_m, trace.rsrp_dbm])[
+            :: 1 + len(trace.user) // 4000
+        ]
     write_arrays(folder / MAP, arrays)
 
 
 def write_points(folder: Path, state: RoundState) -> None:
     """True points of every track, thinned: what the report's map draws."""
     points = [track.points for track in state.leakage.values()]
-    ue = np.repeat([ue for ue, _ in state.leakage], [len(part) for part in points]).astype(int)
-    position_m = np.concatenate([no_places(), *points])
-    write_arrays(folder / POINTS, {"ue": ue, "position_m": position_m})
+    ue = np.repeat([ue for ue, _ in state.leakage], [*map(len, points)]).astype(int)
+    write_arrays(folder / POINTS, {"ue": ue, "position_m": np.concatenate([no_places(), *points])})
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

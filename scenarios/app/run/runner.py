@@ -49,8 +49,9 @@ def build_run_job(
     options = {"command": command, "resources": resources}
     # BadInput where nothing is learnt
     notes = KEEPS_VIEWS if views and study.learned else ()
-    inputs = digest_inputs(study)
-    return Job(RUN, study, study.seed, inputs, Path(folder), label, replace, notes, options)
+    return Job(
+        RUN, study, study.seed, digest_inputs(study), Path(folder), label, replace, notes, options
+    )
 
 
 def play_job(job: Job, watch: Watch) -> Run:
@@ -172,9 +173,8 @@ def plan_study(study: Study, cache: Path) -> PlannedStudy:
         "own_total_w": own_w.sum(),
         "evaluations": best.evaluations,
     }
-    power = Listed(each_w=tuple(report["power_w"]))
     return PlannedStudy(
-        _set_switch(written, best.switch, plan=None, power=power),
+        _set_switch(written, best.switch, plan=None, power=Listed(each_w=tuple(report["power_w"]))),
         report,
     )
 
@@ -203,9 +203,10 @@ def load_reference(study: Study, cache: Path) -> Trajectory:
 
     Raises BadInput: the uplink's noise does not fall with a UE's own power alone.
     """
-    learning = study.learned
     alone = study.model_copy(update=UNPLAYED).change_learning(
-        defenses=tuple(d.draw_all_noise() for d in learning.defenses), attacks=(), membership=None
+        defenses=tuple(d.draw_all_noise() for d in study.learned.defenses),
+        attacks=(),
+        membership=None,
     )
     refuse_broken(alone, "reference run")
     _, tree = keep_run(

@@ -53,8 +53,9 @@ def prepare_run(study: Study, folder: Path, rehearsed: bool = True) -> tuple[Wor
     world = build_world(study.world, streams, study.round_s)
     setup = build_setup(study, world, streams, folder, rehearsed)
     learning = setup.learning
-    list_rounds = partial(_list_rounds, world, setup)
-    prepared = Prepared(learning.curation, learning.defenses, setup.public, list_rounds)
+    prepared = Prepared(
+        learning.curation, learning.defenses, setup.public, partial(_list_rounds, world, setup)
+    )
     learning_notices = collect_notices(learning, prepared, study.world, world)
     world.notices += (
         *learning_notices,
@@ -69,8 +70,9 @@ def _list_rounds(world: World, setup: Setup) -> Iterator[RoundContext]:
     last = world.clock.count_rounds(min(world.duration_s, 2 * WEEK_S), round_s)
     for number in range(1, min(last, setup.learning.rounds or last) + 1):
         time_s = min(world.clock.compute_round_end_s(number, round_s), world.duration_s)
-        week_s = world.clock.week_s(time_s)
-        yield RoundContext(number, time_s, setup.public, round_s=round_s, week_s=week_s)
+        yield RoundContext(
+            number, time_s, setup.public, round_s=round_s, week_s=world.clock.week_s(time_s)
+        )
 
 
 def build_setup(
@@ -102,8 +104,13 @@ def build_setup(
     if learning.learner.wants_sampled_places and rehearsed:
         from fl.round.collect import find_first_sampled  # not at the top: most checks do without
 
-        again = build_world(study.world, streams, learning.round_s)
-        sampled_m = find_first_sampled(again, learning, model_of_cell, days, streams)
+        sampled_m = find_first_sampled(
+            build_world(study.world, streams, learning.round_s),
+            learning,
+            model_of_cell,
+            days,
+            streams,
+        )
     # not where a trace brings them
     cells = world.stations if len(world.stations) == len(world.cells) else ()
     antennas = Antennas.from_stations(cells) if cells else None
@@ -175,10 +182,9 @@ def _check_world(study: Study, world: World) -> None:
     learning = study.learned
     target = learning.leakage.target
     if target not in ("all", "most-data", *world.ues):
-        near = suggest_nearest(target, world.ues)
         raise BadInput(
             f"learning.leakage.target: no UE is called {target!r}; say all, most-data, "
-            f"or a name{near}"
+            f"or a name{suggest_nearest(target, world.ues)}"
         )
     if CELLS in learning.learner.offers:
         _check_roofs(world)
@@ -229,8 +235,7 @@ def _check_numbers(learning: Learning, n_ue: int) -> None:
     if server.in_rounds:
         key = "merge_after_updates"
         turns = {"poisson": n_ue, "cyclic": ceil(n_ue / learning.separation)}
-        n_drawn = max(1, round(learning.participation * n_ue))
-        n_asked = turns.get(learning.sampling, n_drawn)
+        n_asked = turns.get(learning.sampling, max(1, round(learning.participation * n_ue)))
     max_updates = min(n_asked, server.waits_for or n_asked)
     for place, n_wanted, n_sent in (
         (f"server.{key}", server.waits_for, n_asked),
@@ -268,8 +273,7 @@ def _check_homes(study: Study, world: World) -> None:
 
 def find_origin_deg(study: Study, world: World) -> tuple[float, float] | None:
     """Return latitude and longitude of (0, 0); None for a plane without a geographic origin."""
-    of_trace = None if world.trace is None else world.trace.origin_deg
-    return of_trace or study.world.city.origin()
+    return (None if world.trace is None else world.trace.origin_deg) or study.world.city.origin()
 
 
 def _list_residents(world: World) -> Directory:
@@ -333,9 +337,10 @@ def find_street_graph(world: World, city: City) -> StreetGraph | None:
 def add_map(public: Public, world: World, city: City) -> Public:
     """Return what is public where an attacker reads a map: streets and floor areas too."""
     graph = find_street_graph(world, city)
-    street_m = None if graph is None else graph.to_pieces()
     return replace(
-        public, street_m=street_m, floor_area=world.buildings.measure_middles_and_floor_areas()
+        public,
+        street_m=None if graph is None else graph.to_pieces(),
+        floor_area=world.buildings.measure_middles_and_floor_areas(),
     )
 
 
@@ -387,8 +392,7 @@ def build_radio_world(study: Study) -> tuple[World, Windows]:
     look_s = min(world.tick_s, every_s)
     if world.handover is not None and look_s > SLOW_LOOK_S:
         world.notices += (notice("handover-slow", every_s=look_s),)
-    window = max(1, min(longest, ceil(instants / 20)))
-    return world, Windows(every_s, instants, window)
+    return world, Windows(every_s, instants, max(1, min(longest, ceil(instants / 20))))
 
 
 def check_study(

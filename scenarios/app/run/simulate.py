@@ -70,8 +70,7 @@ class RadioSamples:
     def add(self, rows: FloatArray, rng: Rng) -> RadioSamples:
         """Return these and others (m, q + 2)."""
         share = self.share
-        indoor = rows[:, -1].astype(int)
-        count = self.count + np.bincount(indoor, minlength=2)
+        count = self.count + np.bincount(rows[:, -1].astype(int), minlength=2)
         drawn = rng.uniform("kept", np.arange(len(rows)))
         numbered = np.column_stack([rows, drawn])
         kept = np.concatenate([self.kept, numbered[drawn < share]])
@@ -129,6 +128,7 @@ class RadioPlay(Play):
         return {"kind": RADIO_STUDY, "cells": [b.name for b in self.world.stations]}
 
     def play_steps(self) -> None:
+        world = self.world
         self.moves = self.memory.moves
         total = ceil(self.plan.instants / self.plan.window)
         for window in range(self.memory.window, total):
@@ -137,10 +137,11 @@ class RadioPlay(Play):
             )
             rows = np.concatenate([self._sample(k * self.plan.every_s) for k in instants])
             # of models that set their own measurement times: not needed here
-            self.world.drain_observations()
+            world.drain_observations()
             self.write_moves()
-            rng = self.world.ground.streams.derive_rng("radio", window)
-            samples = self.memory.samples.add(rows, rng)
+            samples = self.memory.samples.add(
+                rows, world.ground.streams.derive_rng("radio", window)
+            )
             self.memory = RadioMemory(samples, window + 1, self.moves)
             self.remember()
             sinr_db = rows[:, QUANTITIES.index("sinr_db")]
@@ -148,11 +149,11 @@ class RadioPlay(Play):
                 "sinr_db": float(np.median(sinr_db)) if len(sinr_db) else float("nan"),
                 "handovers": None if self.study.world.radio.handover is None else self.moves,
             }
-            event = self.make_event(total, self.world.env.now, window + 1 == total, figures)
+            event = self.make_event(total, world.env.now, window + 1 == total, figures)
             self.watch(event)
-        if self.world.duration_s > self.world.env.now:
-            self.world.env.run(until=self.world.duration_s)
-            self.world.catch_up()
+        if world.duration_s > world.env.now:
+            world.env.run(until=world.duration_s)
+            world.catch_up()
         self.write_moves()
 
     def _sample(self, time_s: float) -> FloatArray:
@@ -171,8 +172,7 @@ class RadioPlay(Play):
         got = receive_broadcast(links, world.find_serving(links), self.downlink)
         indoors = world.find_indoors()
         inside = np.zeros(len(world.ues)) if indoors is None else indoors.inside
-        quantities = [getattr(got, name) for name in QUANTITIES]
-        rows = np.column_stack([*quantities, got.los, inside])
+        rows = np.column_stack([*[getattr(got, name) for name in QUANTITIES], got.los, inside])
         return rows[np.isfinite(got.rsrp_dbm)]
 
     def finish(self) -> Fields:
@@ -200,12 +200,11 @@ class RadioPlay(Play):
                 self.recorder.write(
                     "radio_cdf", {**names, "percent": percent, "value": values[:, k]}
                 )
-        for k, name in enumerate(QUANTITIES):
             if name in measured and outdoor + indoor:
-                simulated = samples.select(compared)[:, k]
-                ks = ks_2samp(simulated, measured[name], method="asymp").statistic
-                median_db = values_at[compared][50, k]
-                difference_db = median_db - values_at["measured"][50, k]
+                ks = ks_2samp(
+                    samples.select(compared)[:, k], measured[name], method="asymp"
+                ).statistic
+                difference_db = values_at[compared][50, k] - values_at["measured"][50, k]
                 count = len(measured[name]) if counted else None
                 self.recorder.write_row(
                     "radio_measured", quantity=name, count=count, ks=ks, difference_db=difference_db
@@ -224,10 +223,9 @@ class RadioPlay(Play):
             self.recorder.write_row(
                 "radio_samples", selection=selection, count=count, ue_hours=hours, los_percent=share
             )
-        grid_m = lay_coverage_grid(self.world)
         self.recorder.write(
             "coverage",
-            tabulate_coverage(self.world, self.downlink, grid_m, None),
+            tabulate_coverage(self.world, self.downlink, lay_coverage_grid(self.world), None),
         )
         return {
             "quantiles": "exact"
@@ -244,9 +242,10 @@ class RadioPlay(Play):
                 "samples-without-service", percent=100.0 * weak.mean(), least_dbm=NO_SERVICE_DBM
             )
         if self.measured.samples and indoor:
-            compared = "outdoor" if outdoor else "all"
             yield notice(
-                "measured-outdoors", selection=compared, percent=100.0 * indoor / (outdoor + indoor)
+                "measured-outdoors",
+                selection="outdoor" if outdoor else "all",
+                percent=100.0 * indoor / (outdoor + indoor),
             )
 
     def summarise(self, run: Run) -> Fields:
@@ -282,17 +281,18 @@ class LearningPlay(Play):
 
     def __init__(self, job: Job, study: Study, planned: PlannedStudy, watch: Watch) -> None:
         began_s = time.perf_counter()
-        world, self.setup = prepare_run(planned.study, job.folder)
+        world, setup = prepare_run(planned.study, job.folder)
         if job.notes == KEEPS_VIEWS:
-            self.setup = replace(self.setup, views=job.folder / VIEWS)
-        super().__init__(job, study, world, self.setup.recorder, watch, began_s)
+            setup = replace(setup, views=job.folder / VIEWS)
+        super().__init__(job, study, world, setup.recorder, watch, began_s)
+        self.setup = setup
         self.report = planned.report
         self.last = Event("round", 0, 0)
         self.unseen = list[Event]()
-        self.memory = LearningMemory(start_state(self.setup, len(world.ues)))
-        self.rounds = world.clock.count_rounds(world.duration_s, self.setup.learning.round_s)
-        self.most = self.setup.learning.rounds
-        self.in_rounds = self.setup.learning.server.in_rounds
+        self.memory = LearningMemory(start_state(setup, len(world.ues)))
+        self.rounds = world.clock.count_rounds(world.duration_s, setup.learning.round_s)
+        self.most = setup.learning.rounds
+        self.in_rounds = setup.learning.server.in_rounds
 
     @property
     def done(self) -> int:
@@ -313,8 +313,7 @@ class LearningPlay(Play):
         if self.report:
             write_json(self.job.folder / PLAN, self.report)
         world = self.world
-        server = LearningServer(world, self.setup, self.memory.state)
-        played = world.env.process(server.serve(self))
+        played = world.env.process(LearningServer(world, self.setup, self.memory.state).serve(self))
         if (
             world.env.now < world.duration_s + 1.0
         ):  # later than that in a run that goes on after its last round
@@ -334,10 +333,12 @@ class LearningPlay(Play):
         if state.stopped:
             marks |= {"stopped": True}
         values = {**marks, **_collect_figures(figures)}
-        now_s = self.world.env.now
         self.unseen.append(
             self.make_event(
-                self._find_last_round(state), now_s, over or state.played == self.most, values
+                self._find_last_round(state),
+                self.world.env.now,
+                over or state.played == self.most,
+                values,
             )
         )
 
@@ -359,8 +360,7 @@ class LearningPlay(Play):
         """
         if self.most is None or not self.in_rounds:
             return self.rounds
-        n_left = max(self.most - state.played, 0)
-        return min(self.rounds, state.round + n_left)
+        return min(self.rounds, state.round + max(self.most - state.played, 0))
 
     def finish(self) -> Fields:
         setup = self.setup
@@ -370,15 +370,21 @@ class LearningPlay(Play):
         self._show_events()
         if self.last.done and not self.last.last:  # windows passed by without a merge
             now_s = max(self.world.duration_s, self.last.values["time_s"])
-            event = self.make_event(self.rounds, now_s, True, _collect_figures({}))
-            self.watch(event._replace(done=self.rounds))
+            self.watch(
+                self.make_event(self.rounds, now_s, True, _collect_figures({}))._replace(
+                    done=self.rounds
+                )
+            )
         write_final(setup, last, self.world, columns("spends"))
         place_m = lay_coverage_grid(self.world)
-        learnt_dbm = predict_map(setup, last, place_m)
-        downlink = self.study.world.radio.downlink
         setup.recorder.write(
             "coverage",
-            tabulate_coverage(self.world, downlink, place_m, learnt_dbm),
+            tabulate_coverage(
+                self.world,
+                self.study.world.radio.downlink,
+                place_m,
+                predict_map(setup, last, place_m),
+            ),
         )
         write_points(folder, last)
         if maps := build_surfaces(setup, last, self.world):
@@ -390,8 +396,10 @@ class LearningPlay(Play):
 
     def find_notices(self) -> Iterator[Notice]:
         learning = self.setup.learning
-        heard = "updates" if learning.threat.receiver is None else "eavesdropper"
-        tables = map(self.recorder.read_columns, ("leakage", heard, "sums"))
+        tables = map(
+            self.recorder.read_columns,
+            ("leakage", "updates" if learning.threat.receiver is None else "eavesdropper", "sums"),
+        )
         yield from find_spent_delta_notices(self.setup, self.memory.state)
         yield from collect_final_notices(learning, self.memory.exploded, *tables)
 

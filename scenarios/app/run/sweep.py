@@ -132,9 +132,9 @@ def plan_points(study: Study, overrides: Record) -> list[SweepPoint]:
     folders = Counter(point.folder for point in planned)
     for point in planned:
         if folders[point.folder] > 1:
-            remedy = "rename a variant, or leave a repeated value out"
             raise BadInput(
-                f"vary: the label {point.label!r} is not unique as a folder name; {remedy}"
+                f"vary: the label {point.label!r} is not unique as a folder name; "
+                "rename a variant, or leave a repeated value out"
             )
     return planned
 
@@ -151,8 +151,7 @@ def _list_choices(section: str, columns: Mapping[str, Sequence[Value]], n: int) 
             f"{format_dotted(parse_place(key)).rsplit('.', 1)[-1]}={to_flow_yaml(value)}"
             for key, value in row.items()
         ]
-        label = ", ".join(parts)
-        choices.append(_Choice(row, label, ("vary", section), (i,)))
+        choices.append(_Choice(row, ", ".join(parts), ("vary", section), (i,)))
     return choices
 
 
@@ -168,11 +167,10 @@ def _build_point(variant: Variant, chosen: Sequence[_Choice], overrides: Record)
     curve = ", ".join([variant.mechanism, *labels[1:]]) if variant.mechanism else ""
     seed = changed["seed"]
     changed["vary"] = None
-    folder = f"{make_folder_name(label)}/seed-{seed}"
     return SweepPoint(
         label,
         seed,
-        folder,
+        f"{make_folder_name(label)}/seed-{seed}",
         changed,
         curve,
         variant.strength,
@@ -225,8 +223,7 @@ def resolve_points(
         if setting not in settings:
             with prefix_errors(point.label):
                 settings[setting] = scenario.with_changes(point.overrides, point.origins).study
-        study = settings[setting].model_copy(update={"seed": point.seed})
-        checked.append((point, study))
+        checked.append((point, settings[setting].model_copy(update={"seed": point.seed})))
     return checked
 
 
@@ -323,8 +320,9 @@ class Sweep:
         ]
         self.admit(folders, jobs)  # before files are read, and again under the lock
         todo = [run for run, job in zip(checked, jobs, strict=True) if job.find_summary() is None]
-        n_at_once = min(self.engine.count_jobs_sharing_memory(self.at_once), len(todo))
-        shared = self.resources.split_memory_among(n_at_once)
+        shared = self.resources.split_memory_among(
+            min(self.engine.count_jobs_sharing_memory(self.at_once), len(todo))
+        )
         check_prepared(self.scenario, todo, resources=shared)
         if todo:
             self.engine.check()
@@ -353,17 +351,13 @@ class Sweep:
         if has_our_marker(out, "sweep"):
             refuse_irregular_files(out, lambda name: name.endswith((".csv", ".json", ".html")))
             others = find_other_runs(out, folders)
-            names = [str(folder.relative_to(out)) for folder in others]
-            refuse_links(out, [*folders, *names])
+            refuse_links(out, [*folders, *[str(folder.relative_to(out)) for folder in others]])
             if others and not self.replace:
                 first = others[0].relative_to(out)
-                runs = (
-                    f"{format_count(len(others), 'run')} that this sweep does not have, "
-                    f"first {first}"
-                )
                 raise BadInput(
-                    f"{out}: holds {runs}; add --replace, which removes them, or give "
-                    f"--out another folder"
+                    f"{out}: holds {format_count(len(others), 'run')} that this sweep does not "
+                    f"have, first {first}; add --replace, which removes them, or give --out "
+                    "another folder"
                 )
         for job in jobs:
             job.admit()
@@ -390,8 +384,10 @@ class Sweep:
         """Write sweep.json."""
         study = self.scenario.study
         drawn = {"drawn": list(study.vary.drawn)} if study.vary and study.vary.drawn else {}
-        values = {"kind": "sweep", "title": study.title, "command": self.command, **drawn, **says}
-        write_json(self.out / SWEEP, values)
+        write_json(
+            self.out / SWEEP,
+            {"kind": "sweep", "title": study.title, "command": self.command, **drawn, **says},
+        )
 
 
 def find_other_runs(out: Path, folders: Sequence[str]) -> list[Path]:

@@ -269,8 +269,10 @@ def find_nested_models(field: FieldInfo) -> Iterator[tuple[type[BaseModel], str]
     if find_slot(metadata) is not None:
         return
     for member in list_union_members(base):
-        items = get_args(unwrap_annotation(member)[0])
-        for annotation, mark in ((member, ""), *((item, "[]") for item in items)):
+        for annotation, mark in (
+            (member, ""),
+            *((item, "[]") for item in get_args(unwrap_annotation(member)[0])),
+        ):
             inner, inner_metadata = unwrap_annotation(annotation)
             if (
                 find_slot(inner_metadata) is None
@@ -431,8 +433,11 @@ class Mistake:
             return list(self.owner.model_fields)
         if self.kind.startswith("union_tag"):
             return [kind for slot in find_slots(self.expected) for kind in slot.parts]
-        alternatives = list_union_members(unwrap_annotation(self.expected)[0])
-        literals = (t for t in alternatives if get_origin(t) is Literal)
+        literals = (
+            t
+            for t in list_union_members(unwrap_annotation(self.expected)[0])
+            if get_origin(t) is Literal
+        )
         return [word for literal in literals for word in get_args(literal) if isinstance(word, str)]
 
     @property
@@ -583,8 +588,7 @@ def cut_text(text: str) -> str:
 
 def suggest_nearest(word: str, words: Iterable[str], max_words: int = 1) -> str:
     """Return `; did you mean 'x'?` of the words that are most like this one, or nothing."""
-    key = word[:LONGEST].lower().replace(" ", "_")
-    close = get_close_matches(key, words, max_words, 0.6)
+    close = get_close_matches(word[:LONGEST].lower().replace(" ", "_"), words, max_words, 0.6)
     close += [w for w in words if min(len(word), len(w)) > 2 and (word in w or w in word)]
     quoted = [f"'{w}'" for w in dict.fromkeys(close)]
     if close:

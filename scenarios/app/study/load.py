@@ -158,9 +158,10 @@ def find_scenario(source: str | Path) -> Path:
         return path
     if str(source) in names:
         return names[str(source)]
-    problem = f"no scenario file and no bundled scenario{suggest_nearest(str(source), names)}"
     raise BadInput(
-        f"{source}: {problem}; give the path of a YAML file, or a name that `netsim list` shows"
+        f"{source}: no scenario file and no bundled scenario"
+        f"{suggest_nearest(str(source), names)}; give the path of a YAML file, or a name that "
+        "`netsim list` shows"
     )
 
 
@@ -225,8 +226,7 @@ def walk_data(
         else ()
     )
     for step, value in steps:
-        annotation = find_annotation(expected, data, (step,))
-        yield from walk_data(annotation, value, (*place, step))
+        yield from walk_data(find_annotation(expected, data, (step,)), value, (*place, step))
 
 
 def find_file_places(data: Value) -> Iterator[Place]:
@@ -240,8 +240,10 @@ def find_file_places(data: Value) -> Iterator[Place]:
                 if get_origin(member) is Literal
                 for word in get_args(member)
             ]
-            inner = [unwrap_annotation(member)[1] for member in list_union_members(base)]
-            files = [metadata, *inner]
+            files = [
+                metadata,
+                *(unwrap_annotation(member)[1] for member in list_union_members(base)),
+            ]
             if value not in words and any(FILE_NAME in field_metadata for field_metadata in files):
                 yield place
 

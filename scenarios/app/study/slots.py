@@ -103,8 +103,11 @@ def collect_all_rules() -> list[PartRule]:
         for entries in find_entry_points().values()
         for entry in entries
     )
-    packages = dict.fromkeys(("netsim", "fl", "rl", "scenarios", *brought))
-    return [rule for package in packages for rule in read_rules(package)]
+    return [
+        rule
+        for package in dict.fromkeys(("netsim", "fl", "rl", "scenarios", *brought))
+        for rule in read_rules(package)
+    ]
 
 
 Combination = dict[str, str]
@@ -138,9 +141,11 @@ def judge_combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]
         for learner, need in needs.items()
     }
     chains = ["none", *single, *(f"{a} > {b}" for a, b in permutations(single, 2))]
-    viewpoints = get_args(Threat.model_fields["viewpoint"].annotation)
     threats = [
-        f"{viewpoint} sees {sees}" for sees, viewpoint in product(get_args(Vantage), viewpoints)
+        f"{viewpoint} sees {sees}"
+        for sees, viewpoint in product(
+            get_args(Vantage), get_args(Threat.model_fields["viewpoint"].annotation)
+        )
     ]
     threats.append(f"server sees {OPENED}")
     curations = ("none", *SLOTS["curation"].parts)
@@ -177,11 +182,11 @@ def format_matrix(width: int) -> str:
     width = max(width, _NARROWEST)
     verdicts = list(judge_combinations())
     reasons = Counter(reason for _, reason in verdicts)
-    head = (
+    lines = textwrap.wrap(
         f"{reasons.pop(LEGAL)} of {len(verdicts)} combinations are legal (one part per slot, "
-        f"up to 2 defenses)"
+        f"up to 2 defenses)",
+        width,
     )
-    lines = textwrap.wrap(head, width)
     for slot, partner in (("attack", "threat"), ("defenses", "learner")):
         lines += _tabulate_crossing(slot, partner, verdicts, width)
     lines += ["", "refused, because:"]
@@ -248,10 +253,10 @@ def _build_threat(sees: str, viewpoint: str) -> Threat | str:
 
 @cache
 def _collect_defaults() -> Fields:
-    fields = Learning.model_fields.items()
-    return {name: field.get_default(call_default_factory=True) for name, field in fields} | {
-        "round_s": 60
-    }
+    return {
+        name: field.get_default(call_default_factory=True)
+        for name, field in Learning.model_fields.items()
+    } | {"round_s": 60}
 
 
 @cache

@@ -107,8 +107,10 @@ def get_value_at(data: Value, place: Place, default: Value = None) -> Value:
 
 def parse_place(path: str) -> Place:
     """`a.b[0].c`, or `a.b.0.c` -> ("a", "b", 0, "c")."""
-    steps = re.findall(r"[^.\[\]]+", path)
-    return tuple(int(step) if step.isdecimal() and len(step) < 10 else step for step in steps)
+    return tuple(
+        int(step) if step.isdecimal() and len(step) < 10 else step
+        for step in re.findall(r"[^.\[\]]+", path)
+    )
 
 
 def format_dotted(place: Place) -> str:

@@ -180,12 +180,10 @@ def get_task(study: Study, kind: type[Wanted]) -> Wanted:
         )
     task = study.train.task
     if not isinstance(task, kind):
-        expected = kind.kind_name()
-        actual = task.kind_name()
         raise BadInput(
-            f"train.task: this environment is for {expected!r}, the scenario trains "
-            f"{actual!r}; netsim/PowerAllocation-v0 is for 'allocation', netsim/UePower-v0 and "
-            "netsim/OnlinePower-v0 are for 'online'"
+            f"train.task: this environment is for {kind.kind_name()!r}, the scenario trains "
+            f"{task.kind_name()!r}; netsim/PowerAllocation-v0 is for 'allocation', "
+            "netsim/UePower-v0 and netsim/OnlinePower-v0 are for 'online'"
         )
     return task
 
@@ -276,9 +274,11 @@ def draw_snr_per_w(study: Study, n: int, purpose: str) -> FloatArray:
     The draws of two purposes share no world, and none is that of the study's seed.
     """
     rng = Streams(study.seed).derive_rng(f"channels.{purpose}")
-    seeds = rng.uniform("seed", np.arange(n))
     gain = np.array(
-        [measure_snr_per_w(study, int(seed)) for seed in (seeds * _FAR).astype(int) + _FAR]
+        [
+            measure_snr_per_w(study, int(seed))
+            for seed in (rng.uniform("seed", np.arange(n)) * _FAR).astype(int) + _FAR
+        ]
     )
     if not (gain > 0).all():
         raise BadInput(

@@ -117,8 +117,7 @@ def play_episode(
     costs, waited_ms = zip(*play_costs(env, act, world), strict=True)
     n = len(costs)
     sums = {name: np.sum([cost.figures[name] for cost in costs]).item() for name in FIGURES}
-    total_played = np.sum([cost.total for cost in costs])
-    total = total_played * (1.0 + env.unplayed / n)
+    total = np.sum([cost.total for cost in costs]) * (1.0 + env.unplayed / n)
     return Evaluation(
         policy,
         world,
@@ -178,12 +177,11 @@ def make_response_act(rule: TunedRule, steps_db: Sequence[tuple[float, ...]]) ->
     def act(env: OnlinePower, seen: Seen) -> FloatArray:
         look = observe_next_round(env)
         task = env.task
-        weights = np.full((1, env.n_ue), 1.0 / env.n_ue)
-        contraction = task.bound.compute_contraction(weights)
-        n_left = env.rounds - env.state.played - 1
-        factor = np.array([contraction**n_left])
-        power_w = plan_best_responses(look, rule.dbw(look), steps_db, task.reward, factor)
-        return convert_to_action(power_w[0], task.limits)
+        contraction = task.bound.compute_contraction(np.full((1, env.n_ue), 1.0 / env.n_ue))
+        factor = np.array([contraction ** (env.rounds - env.state.played - 1)])
+        return convert_to_action(
+            plan_best_responses(look, rule.dbw(look), steps_db, task.reward, factor)[0], task.limits
+        )
 
     return act
 
@@ -264,19 +262,19 @@ class RecordedGround:
     """
 
     def __init__(self, study: Study, watch: Watch) -> None:
-        self.task = get_task(study, Online)
+        self.task = task = get_task(study, Online)
         self.study = study
         self.watch = watch
         self.air = build_air(study.world.radio.uplink, study.round_s)
         self.rng = Streams(study.seed).derive_rng("rules")
         n = count_ues(study)
-        self.env = OnlinePower(Stages(study, watched=False), n, self.task)
-        self.watched = OnlinePower(Stages(study), n, self.task)
+        self.env = OnlinePower(Stages(study, watched=False), n, task)
+        self.watched = OnlinePower(Stages(study), n, task)
         self.numbers = {
-            TUNED: self.task.tune_worlds,
-            TRAINED: self.task.train_worlds,
-            CHOSEN: self.task.eval_worlds,
-            HELD_OUT: self.task.held_out,
+            TUNED: task.tune_worlds,
+            TRAINED: task.train_worlds,
+            CHOSEN: task.eval_worlds,
+            HELD_OUT: task.held_out,
         }
 
     def _watch_worlds(self, purpose: str, label: str) -> Iterator[int]:
@@ -334,8 +332,7 @@ class RecordedGround:
 
     def _join_rounds(self, worlds: list[tuple[Rounds, Look]]) -> KnownRounds:
         rounds, looks = zip(*worlds, strict=True)
-        stacked = Rounds.stack(rounds)
-        return KnownRounds(stacked, Look.join(looks), self.air, self.task.reward)
+        return KnownRounds(Rounds.stack(rounds), Look.join(looks), self.air, self.task.reward)
 
     def record_world(self, i: int, power_w: Rule) -> KnownRounds:
         """Return the rounds of world i of those to train on, played with a policy."""
@@ -388,7 +385,7 @@ class RecordedGround:
 
     def evaluate(self, act: Act, evaluations: int, name: str = AGENT) -> list[Evaluation]:
         """Return an agent beside the others, in the same worlds."""
-        held_out = self._watch_worlds(HELD_OUT, "judged live under the agent")
         return self.held_out + [
-            play_episode(self.watched, name, act, world, evaluations) for world in held_out
+            play_episode(self.watched, name, act, world, evaluations)
+            for world in self._watch_worlds(HELD_OUT, "judged live under the agent")
         ]

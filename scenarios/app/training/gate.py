@@ -97,20 +97,23 @@ def play_gate(sweep: Sweep, seeds: Sequence[int]) -> Fields:
     )
     recording = record_at_full_power(sweep, seeds)
     n_0, policies = equalise_noise(recording)
-    variants = []
-    for label, rule in policies.items():
-        power = {
+    limits = recording.look.limits.model_dump()
+    powers = {
+        label: {
             "kind": "rule",
             "rule": rule.law.name,
             "parameters": rule.parameters.tolist(),
-            "limits": recording.look.limits.model_dump(),
+            "limits": limits,
         }
-        variants.append({"label": label, "set": {"power": power}})
+        for label, rule in policies.items()
+    }
+    variants = [{"label": label, "set": {"power": power}} for label, power in powers.items()]
     varied = sweep.scenario.with_changes({"vary": {"seed": list(seeds), "variants": variants}})
     runs = pandas.read_csv(replace(sweep, scenario=varied).play())
     refuse_failures(sweep.out)
-    lost = 1 - runs["updates.decoded.percent"] / 100
-    table = runs[["label", "seed", "power"]].assign(wanted=n_0, lost=lost)
+    table = runs[["label", "seed", "power"]].assign(
+        wanted=n_0, lost=1 - runs["updates.decoded.percent"] / 100
+    )
     table["noise"], _, table["leak"] = np.transpose(
         [measure_noise_lost_leak(recording, policies[label]) for label in runs["label"]]
     )
@@ -139,8 +142,9 @@ def record_at_full_power(sweep: Sweep, seeds: Sequence[int]) -> KnownRounds:
     played = []
     for i, seed in enumerate(seeds, 1):
         with use_one_thread():
-            full = build_gate_rule("constant", _LEVELS_DBW[-1])
-            played.append(record_world(env, full.power_w, seed))
+            played.append(
+                record_world(env, build_gate_rule("constant", _LEVELS_DBW[-1]).power_w, seed)
+            )
         sweep.watch(
             Event("world", i, len(seeds), i == len(seeds), {"label": "recorded at full power"})
         )
@@ -207,8 +211,7 @@ def equalise_noise(recording: KnownRounds) -> tuple[float, dict[str, TunedRule]]
     )
     if not recording.rounds.rows.required_std.any():
         n_0 = max(n_0, sent.sum() / len(recording) / 2)
-    max_dbw = 10 * np.log10(recording.look.limits.each_max_w)
-    policies = {FULL: build_gate_rule("constant", max_dbw)}
+    policies = {FULL: build_gate_rule("constant", 10 * np.log10(recording.look.limits.each_max_w))}
     policies |= {
         label: find_least_level(recording, label, rest, n_0) for label, rest in RULES.items()
     }
@@ -224,8 +227,9 @@ def equalise_noise(recording: KnownRounds) -> tuple[float, dict[str, TunedRule]]
 def _count_near_estimates(folder: Path, within_m: float) -> tuple[float, float]:
     """Return how many estimates come near enough, of how many, of the attack that does best."""
     estimates = pandas.DataFrame(read_record_table(folder, "leakage")).dropna(subset="error_m")
-    is_near = estimates["error_m"] <= within_m
-    attacks = is_near.groupby(estimates["attack"]).agg(["mean", "sum", "size"])
+    attacks = (
+        (estimates["error_m"] <= within_m).groupby(estimates["attack"]).agg(["mean", "sum", "size"])
+    )
     if len(attacks):
         return tuple(attacks.sort_values("mean")[["sum", "size"]].iloc[-1])
     return (0.0, 0.0)

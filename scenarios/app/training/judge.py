@@ -198,7 +198,10 @@ def _judge_in_problems(study: Study, policy: Act, name: str, cache: Cache) -> li
     env = PowerAllocation(sets.trained_on)
     seen, _ = env.reset(seed=0)
     env.step(act(seen).astype(np.float32))  # so that an action of no use is refused at once
-    steps = (study.train or Train()).steps
     return evaluate_beside_references(
-        sets.held_out, act, steps, Streams(0).derive_rng("references"), name
+        sets.held_out,
+        act,
+        (study.train or Train()).steps,
+        Streams(0).derive_rng("references"),
+        name,
     )

@@ -110,8 +110,9 @@ def import_ue_policy(
 
 
 def _check_shapes(path: Path, layers: Layers, n_seen: int, n_actions: int, whose: str) -> None:
-    shapes = list_layer_shapes(n_seen, list_hidden_units(layers), n_actions)
-    for i, ((weight, bias), expected) in enumerate(zip(layers, shapes, strict=True)):
+    for i, ((weight, bias), expected) in enumerate(
+        zip(layers, list_layer_shapes(n_seen, list_hidden_units(layers), n_actions), strict=True)
+    ):
         if weight.shape != expected or bias.shape != expected[:1]:
             raise BadInput(
                 f"{path}: layer {i} has shape {weight.shape}, the scenario takes {expected}: "
@@ -210,8 +211,9 @@ def _read_entry(path: Path, archive: zipfile.ZipFile, name: str, most_bytes: int
 def _check_is_relu(path: Path, settings_json: bytes) -> None:
     """Refuse other activations than rectified units: weights do not tell them apart."""
     try:
-        settings = json.loads(settings_json).get("policy_kwargs") or {}
-        activation = str(settings.get("activation_fn", "ReLU"))
+        activation = str(
+            (json.loads(settings_json).get("policy_kwargs") or {}).get("activation_fn", "ReLU")
+        )
     except (ValueError, AttributeError, RecursionError):
         raise BadInput(f"{path}: data: no settings of a model; {_REMEDY}") from None
     if re.fullmatch(r"ReLU|<class 'torch\.nn\.modules\.activation\.ReLU'>", activation) is None:

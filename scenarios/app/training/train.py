@@ -53,6 +53,7 @@ from scenarios.app.results.folder import (
     Failed,
     read_json,
     refuse_links,
+    remove_files,
 )
 from scenarios.app.run.events import Event, Watch, ignore_event
 from scenarios.app.run.executor import ON_PROCESSES, Engine, OnProcesses, do_jobs
@@ -233,9 +234,11 @@ class AllocationTrainer:
 
     def evaluate(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
         held = self.sets.held_out
-        act = partial(compute_action, pair_layers(course.weights))
         rows = evaluate_beside_references(
-            held, act, evaluations, Streams(seed).derive_rng("references")
+            held,
+            partial(compute_action, pair_layers(course.weights)),
+            evaluations,
+            Streams(seed).derive_rng("references"),
         )
         if len(held) == 1:
             cost = np.exp(-course.best_reward / 5.0)
@@ -295,8 +298,7 @@ def play_training(job: Job, watch: Watch = ignore_event) -> Fields:
     if on is None and has_online_task(study):
         on = RecordedGround(study, watch)
     with resources.limit_memory(), job.hold(), use_one_thread():
-        for name in (SUMMARY, ERROR):
-            (job.folder / name).unlink(missing_ok=True)
+        remove_files(job.folder, (SUMMARY, ERROR))
         summary = _train_and_evaluate(job, study, on, watch)
         job.settle()
     return summary
@@ -305,13 +307,14 @@ def play_training(job: Job, watch: Watch = ignore_event) -> Fields:
 def _train_and_evaluate(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fields:
     began = time.perf_counter()
     folder = job.folder
+    seed = job.seed
     train = study.train or Train()
     manifest = {
         "kind": KIND,
         "title": study.title,
         "paper": study.paper,
         "task": train.task.kind_name(),
-        "seed": job.seed,
+        "seed": seed,
         "agent": train.agent.kind,
         "steps": train.steps,
         "program": __version__,
@@ -327,10 +330,10 @@ def _train_and_evaluate(job: Job, study: Study, on: RecordedGround | None, watch
         else UeTrainer(on, train)
     )
     resumes = describe_file_kind(folder / CHECKPOINT)
-    training = trainer.begin(job.seed)
+    training = trainer.begin(seed)
     course = job.resume(partial(restore_course, training))
     if course is None and resumes:  # what was restored of it is forgotten
-        training = trainer.begin(job.seed)
+        training = trainer.begin(seed)
 
     def tell(point: CurvePoint, last: bool) -> None:
         watch(
@@ -339,8 +342,8 @@ def _train_and_evaluate(job: Job, study: Study, on: RecordedGround | None, watch
                 point.step,
                 train.steps,
                 last,
-                {"seed": job.seed, "cost": point.score},
-                f"seed {job.seed}",
+                {"seed": seed, "cost": point.score},
+                f"seed {seed}",
             )
         )
 
@@ -348,20 +351,20 @@ def _train_and_evaluate(job: Job, study: Study, on: RecordedGround | None, watch
         save_tree(folder / CHECKPOINT, job.to_checkpoint(**tree))
 
     course = take_steps(training, trainer.score, train.eval_every, course or Course(), tell, save)
-    trainer.save(course, job.seed, folder)
+    trainer.save(course, seed, folder)
     trained_s = time.perf_counter() - began
-    rows = trainer.evaluate(course, training.evaluations, job.seed)
-    write_rows(folder / CURVE, [asdict(point) for point in course.curve])
-    table = [{name: getattr(row, name) for name in COLUMNS} for row in rows]
-    write_rows(folder / EVALUATIONS, table)
+    rows = trainer.evaluate(course, training.evaluations, seed)
+    write_rows(folder / CURVE, [*map(asdict, course.curve)])
+    write_rows(
+        folder / EVALUATIONS, [{name: getattr(row, name) for name in COLUMNS} for row in rows]
+    )
     figures = summarise_evaluations(train.agent.kind, rows)
     write_json(
         folder / SUMMARY, ({"steps.best": course.steps, "cost.best": course.score} | figures)
     )
-    wall_s = time.perf_counter() - began
     timing = {
         "trained_s": trained_s,
-        "wall_s": wall_s,
+        "wall_s": time.perf_counter() - began,
         "peak_memory_gb": measure_peak_since_limit_gb(),
         "decision_ms": average_decisions_ms(rows),
     }

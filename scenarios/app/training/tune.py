@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.errors import BadInput, format_count
-from scenarios.app.results.folder import SUMMARY, Failed, read_json, remove_run, write_failures
+from scenarios.app.results.folder import (
+    SUMMARY,
+    Failed,
+    read_json,
+    remove_files,
+    remove_run,
+    write_failures,
+)
 from scenarios.app.results.goals import COST, FRESH, Goals, SearchResult, Trial, is_training_key
 from scenarios.app.run.events import Event
 from scenarios.app.run.executor import BAD_INPUT, do_jobs
@@ -194,9 +201,11 @@ def tune_settings(search: Search) -> Path:
         ]
         summaries = [read_json(sweep.out / point.folder / SUMMARY) for point in points]
         write_runs(sweep.out, points, summaries)
-        shares = compute_importances(tried, search)
         tuned = SearchResult(
-            objectives={**search.goals.objectives}, trials=trials, best=best, importance=shares
+            objectives={**search.goals.objectives},
+            trials=trials,
+            best=best,
+            importance=compute_importances(tried, search),
         )
         sweep.write_description({"tuned": tuned.model_dump(mode="json")})
     return sweep.out
@@ -204,8 +213,7 @@ def tune_settings(search: Search) -> Path:
 
 def remove_job_folder(folder: Path) -> None:
     """Remove a run or a training."""
-    for name in FILES:
-        (folder / name).unlink(missing_ok=True)
+    remove_files(folder, FILES)
     remove_run(folder)
 
 
@@ -247,12 +255,12 @@ def try_settings(search: Search) -> tuple[optuna.Study, list[Trial]]:
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         # Optuna 5 has another way, which Optuna 4 has not
         warnings.simplefilter("ignore", FutureWarning)
-        seed = search.study.seed % 2**32
         sampler = optuna.samplers.TPESampler(
-            seed=seed, n_startup_trials=STARTS, constraints_func=excess
+            seed=search.study.seed % 2**32, n_startup_trials=STARTS, constraints_func=excess
         )
-    directions = [f"{word}imize" for word in search.goals.objectives.values()]
-    study = optuna.create_study(sampler=sampler, directions=directions)
+    study = optuna.create_study(
+        sampler=sampler, directions=[f"{word}imize" for word in search.goals.objectives.values()]
+    )
     trials = list[Trial]()
     n = len(search.seeds)
     while len(trials) < search.trials:
@@ -282,8 +290,9 @@ def try_settings(search: Search) -> tuple[optuna.Study, list[Trial]]:
 def suggest_value(trial: optuna.Trial, key: str, distribution: Distribution) -> Value:
     """Return the value of a key."""
     if distribution.choices is not None:
-        index = trial.suggest_categorical(key, list(range(len(distribution.choices))))
-        return distribution.choices[index]
+        return distribution.choices[
+            trial.suggest_categorical(key, list(range(len(distribution.choices))))
+        ]
     low = distribution.low or 0.0
     high = distribution.high or 0.0
     if distribution.integer:
@@ -303,8 +312,7 @@ def compute_importances(study: optuna.Study, search: Search) -> dict[str, dict[s
     done = [trial.values for trial in study.trials if trial.state.name == "COMPLETE"]
     importances_of = {}
     for k, objective in enumerate(search.goals.objectives):
-        n_values = len({values[k] for values in done})
-        if len(done) >= _FEWEST and n_values > 1:
+        if len(done) >= _FEWEST and len({values[k] for values in done}) > 1:
             evaluator = FanovaImportanceEvaluator(seed=search.study.seed % 2**32)
             shares = get_param_importances(
                 study, evaluator=evaluator, target=lambda t, k=k: float(t.values[k])
