@@ -814,6 +814,11 @@ class Estimates(Columns):
     status: list[str]
 
     @classmethod
+    def none(cls) -> Self:
+        """Of no UE."""
+        return cls.from_places(no_ints(), no_ints(), "answer", no_places())
+
+    @classmethod
     def from_places(
         cls,
         ue: IntArray,

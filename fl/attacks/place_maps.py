@@ -224,6 +224,9 @@ class AddsMaps(NamesPlaces):
         state = state.plus(owner, self.compute_scores(view, grid, rng)[source])
         return self.answer_targets(view, state, grid), state
 
+    def list_places(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
+        return self.find_best_of_all(state, public.area, count)
+
     @abstractmethod
     def compute_scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         """Scores that this round adds to each source's map (n_source, G); 0 of a source that sent
@@ -266,9 +269,6 @@ class NeuronVotes(AddsMaps):
 
     def choose_width_m(self, view: View | None) -> float:
         return self.width_m
-
-    def list_places(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
-        return self.find_best_of_all(state, public.area, count)
 
     def compute_scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         """Weights of the votes of each update for each place of the grid (n_source, G)."""

@@ -9,10 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import View
-from fl.attacks.place_maps import AddsMaps, PlaceMaps, normalise_rows
+from fl.attacks.place_maps import AddsMaps, normalise_rows
 from fl.learners import LayeredLearner
 from fl.tracking.place_grid import MANY_PLACES, PlaceGrid, cross_axes
-from fl.types import Model, Public
+from fl.types import Model
 from netsim.columns import pick_even_indices
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
@@ -134,9 +134,6 @@ class Span(AddsMaps):
 
     def choose_width_m(self, view: View | None) -> float:
         return _WIDTH_M if self._adds_peaks(view) else 0.0
-
-    def list_places(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
-        return self.find_best_of_all(state, public.area, count)
 
     def _is_for_many(self, view: View | None) -> bool:
         """Whether updates of several UEs are to be read as such."""

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from fl.attacks.base import View
-from fl.attacks.columns.base import Column, Scene, Tally, add_by_ue, look_up_ues
+from fl.attacks.columns.base import (
+    Column,
+    Scene,
+    Tally,
+    add_by_ue,
+    classify_hours,
+    find_middle_hour,
+    look_up_ues,
+)
 from fl.attacks.place_filter import build_place_gradients
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import RoundContext
@@ -72,12 +80,11 @@ def classify_window(facts: RoundContext) -> int:
     longer than 6 h; 2 of one at work, a longer one on a workday, or without a clock, or a short one
     about noon; 0 of others.
     """
-    hour = (facts.week_s - facts.round_s / 2) / 3600.0 % 168.0
-    of_day = hour % 24.0
+    is_night, is_work, is_weekend = classify_hours(find_middle_hour(facts))
     is_long = facts.round_s > 21600.0  # night and day are one window
-    if hour >= 120.0 or (of_day <= 6.0 and not is_long):
+    if is_weekend or (is_night and not is_long):
         return 1
-    return 2 if is_long or 10.0 <= of_day <= 16.0 else 0
+    return 2 if is_long or is_work else 0
 
 
 def measure_rows(view: View, place_m: FloatArray) -> FloatArray:
