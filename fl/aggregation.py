@@ -11,7 +11,7 @@ from pydantic import Field
 
 from fl.notice import Prepared, notice
 from fl.types import Local, Metrics, Received, RoundContext, State
-from netsim.columns import divide_or_zero, frozen, no_floats, no_ints, split_row_id
+from netsim.columns import divide_or_zero, frozen, match_rows, no_floats, no_ints, split_row_id
 from netsim.notice import Notice
 from netsim.part import OneOf, Part
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -300,9 +300,7 @@ class Wasserstein(Aggregation):
         row = local.row
         pmf = self._count_labels(local, facts)
         old = state.pmf.reshape(-1, pmf.shape[1])
-        _, rows, known_rows = np.intersect1d(
-            row, state.row, assume_unique=True, return_indices=True
-        )
+        rows, known_rows = match_rows(row, state.row)
         is_same = (pmf[rows] == old[known_rows]).all(axis=1)
         disclosed = state.disclosed + len(row) - is_same.sum()
         # of a row the new one

@@ -98,6 +98,12 @@ def replace_values(column: Array, rows: IntArray, value: npt.ArrayLike) -> Array
     return new
 
 
+def match_rows(these: IntArray, those: IntArray) -> tuple[IntArray, IntArray]:
+    """Where numbers that stand in both arrays, each once, stand in each of them: (k,), (k,)."""
+    _, here, there = np.intersect1d(these, those, assume_unique=True, return_indices=True)
+    return here, there
+
+
 def divide_or_zero(values: FloatArray, by: FloatArray | IntArray) -> FloatArray:
     """values / by (n, ...), which broadcasts to values; 0 where `by` is not above 0."""
     return np.divide(values, by, out=np.zeros_like(values), where=by > 0)

@@ -73,8 +73,6 @@ class Column(ABC):
 
     names: ClassVar[tuple[str, ...]]
     """one of each number"""
-    grant: ClassVar[str]
-    """what of a view it reads, in words"""
 
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng

@@ -45,7 +45,6 @@ class RowFilters(Column):
         "filter by layer at work",
         "filter by gradient at work",
     )
-    grant = "single updates"
 
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng

@@ -47,7 +47,6 @@ class SpanMaps(Column):
         for which in ("always", "at night", "at work", "by company")
         for span in _SPANS
     )
-    grant = "updates or sums, and who is in them"
 
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng

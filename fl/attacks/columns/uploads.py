@@ -63,7 +63,6 @@ class FloorArea(Column):
     """log(A + 200 m2), with A the floor area of buildings within 25 m."""
 
     names = ("floor area",)
-    grant = "the plan of the town"
 
     def compute(self, tally: Tally, scene: Scene, ue: IntArray) -> FloatArray:
         law = standardise_maps(np.log(scene.floor_m2 + _OPEN_M2))
@@ -77,7 +76,6 @@ class SendingCells(Column):
     """
 
     names = ("cells at night", "cells at work", "cells not used")
-    grant = "cells of uploads"
 
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
@@ -108,7 +106,6 @@ class ArrivalDelays(Column):
     """
 
     names = ("delay by signal", "signal")
-    grant = "arrival times, and the learnt map"
 
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
@@ -161,7 +158,6 @@ class Losses(Column):
     """
 
     names = ("level", "share decoded by level")
-    grant = "who was asked, and who was lost"
 
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
@@ -194,7 +190,6 @@ class OperatorFixes(Column):
     """
 
     names = ("fixes at night", "fixes at work")
-    grant = "measurements of the operator"
 
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
