@@ -178,14 +178,13 @@ class Span(AddsMaps):
         if peaks and len(grid) > MANY_PLACES:
             step = 3 if 3 * grid.cell_m.max() <= learner.shortest_m else 2
         place = grid.thin_places(step)
-        for model in np.unique(view.source_model[view.is_usable]).tolist():
+        for model, rows_of_model in view.group_usable_rows():
             reader = LayerReader(learner, view.model_before, model, number, grid)
             a = reader.read_every(step)
-            is_of_model = view.is_usable & (view.source_model == model)
-            ranks = np.where(is_of_model, self._choose_ranks(view, reader), 0)
+            ranks = self._choose_ranks(view, reader)[rows_of_model]
             for rank in np.unique(ranks[ranks > 0]).tolist():
                 kept = rank + n_projected  # the span still has k of them when others are out
-                same = np.flatnonzero(ranks == rank)
+                same = rows_of_model[ranks == rank]
                 n_blocks = len(same) * kept * len(place) // _NUMBERS + 1
                 for rows in np.array_split(same, n_blocks):
                     strong = find_principal_columns(_scale(layer[rows]), kept, rng)

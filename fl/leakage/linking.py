@@ -56,11 +56,10 @@ class OwnedPlaces(Columns):
 
     def plus(self, owner: IntArray, estimates: Estimates, area: Area) -> OwnedPlaces:
         """With estimates (k,) of a round, of owners (k,)."""
-        kind = np.array(estimates.what, dtype=object)
-        is_centroid = kind == "centroid"
+        is_centroid = estimates.kind == "centroid"
         is_inside = area.contains(estimates.position_m)
         new = OwnedPlaces(owner, estimates.position_m, np.where(is_centroid, 1.0, estimates.weight))
-        is_used = (is_centroid | (kind == "place")) & is_inside
+        is_used = (is_centroid | (estimates.kind == "place")) & is_inside
         return self.join([self, new.select(is_used)])
 
     def name_places(self, owner: int, area: Area, width_m: float) -> NamedPlaces:

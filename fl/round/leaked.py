@@ -202,7 +202,7 @@ def _find_plain_places(estimates: Estimates | None, ue: IntArray) -> FloatArray:
     """
     if estimates is None:
         return np.full((len(ue), 2), np.nan)
-    rows = np.flatnonzero([kind == "plain" for kind in estimates.what])
+    rows = np.flatnonzero(estimates.kind == "plain")
     known_ue, first = np.unique(estimates.ue[rows], return_index=True)
     return look_up_or_nan(known_ue, estimates.position_m[rows[first]], ue)
 

@@ -91,9 +91,9 @@ def measure_rows(view: View, place_m: FloatArray) -> FloatArray:
     not usable, and where a network has diverged or is not known.
     """
     measured = np.zeros((len(view.update), 2, len(place_m)))
-    for m in np.unique(view.source_model):
+    for m, rows in view.group_usable_rows():
         gradients = build_place_gradients(view, view.model_before.parameters[m], m, place_m)
-        for row in np.flatnonzero(view.is_usable & (view.source_model == m)):
+        for row in rows:
             measured[row] = gradients.measure_update(view.update[row])
     measured[:, 1] = view.update.shape[1] * measured[:, 1] ** 2
     return measured
