@@ -3,15 +3,17 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import field, replace
+from math import inf
 from typing import Literal
 
 import numpy as np
 from numpy.linalg import norm
 from pydantic import Field
 
+from fl.attacks.base import ByKey, update_means
 from fl.notice import Prepared, notice
 from fl.types import Local, Metrics, Received, RoundContext, State
-from netsim.columns import divide_or_zero, frozen, no_floats, no_ints, split_row_id
+from netsim.columns import divide_or_zero, frozen, split_row_id
 from netsim.notice import Notice
 from netsim.part import OneOf, Part
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -159,13 +161,9 @@ class Uniform(Aggregation):
 
 @frozen
 class Angles:
-    """Mean angle in radians of every row decoded so far, by ascending row id, and the number of its
-    rounds.
-    """
+    """Mean angle in radians of every row decoded so far, by its number (see `update_means`)."""
 
-    row: IntArray
-    angle: FloatArray
-    rounds: FloatArray
+    means: ByKey
     figures: Metrics = field(default_factory=dict)
 
 
@@ -191,7 +189,7 @@ class Beda(Aggregation):
     needs = {"updates": "compares single updates, and a sum of them is all that the server gets"}
 
     def start(self) -> Angles:
-        return Angles(no_ints(), no_floats(), no_floats())
+        return Angles(ByKey.empty(2))
 
     def compute_weights(
         self, received: Received, facts: RoundContext, state: Angles
@@ -204,32 +202,25 @@ class Beda(Aggregation):
         mean = updates.sum_weighted(share, n_model)
         angle_now = measure_angles(updates.rows(slice(None)), mean[updates.model])
         row = updates.row[heard]
-        known_rows, first = np.unique(np.concatenate([state.row, row]), return_index=True)
-        zeros = np.zeros(len(row))
-        angle = np.concatenate([state.angle, zeros])[first]
-        rounds = np.concatenate([state.rounds, zeros])[first]
-        heard_rows = np.searchsorted(known_rows, row)
-        rounds[heard_rows] += 1
-        angle[heard_rows] += (angle_now[heard] - angle[heard_rows]) / rounds[heard_rows]
-        log_mass[heard] += compute_angle_exponent(angle[heard_rows], self.alpha)
+        angles, means = update_means(state.means, row, angle_now[heard, None], inf)
+        angle = angles[:, 0]
+        log_mass[heard] += compute_angle_exponent(angle, self.alpha)
         weight = normalise_masses(log_mass, heard, updates.model, n_model)
         figures = {"effective_devices": count_effective_rows(weight)}
-        if len(heard_rows):
-            figures["angle_mean_rad"] = angle[heard_rows].mean()
-        return weight, Angles(known_rows, angle, rounds, figures)
+        if len(angle):
+            figures["angle_mean_rad"] = angle.mean()
+        return weight, Angles(means, figures)
 
 
 @frozen
 class Histograms:
-    """Labels that UEs have disclosed, by ascending row id: row (k,), pmf (k, bins), count (k,)
-    samples behind each.
+    """Labels that UEs have disclosed, by the number of the row (k,): how many samples, and their
+    shares of each bin, (k, 1 + bins).
 
     disclosed: how many histograms were sent so far.
     """
 
-    row: IntArray
-    pmf: FloatArray
-    count: FloatArray
+    labels: ByKey
     disclosed: int = 0
     figures: Metrics = field(default_factory=dict)
 
@@ -294,22 +285,16 @@ class Wasserstein(Aggregation):
         yield notice("labels-disclosed", kind=self.kind_name())
 
     def start(self) -> Histograms:
-        return Histograms(no_ints(), np.zeros((0, 0)), no_floats())
+        return Histograms(ByKey.empty(0))
 
     def receive_disclosed(self, local: Local, facts: RoundContext, state: Histograms) -> Histograms:
-        row = local.row
         pmf = self._count_labels(local, facts)
-        old = state.pmf.reshape(-1, pmf.shape[1])
-        _, rows, known_rows = np.intersect1d(
-            row, state.row, assume_unique=True, return_indices=True
-        )
-        is_same = (pmf[rows] == old[known_rows]).all(axis=1)
-        disclosed = state.disclosed + len(row) - is_same.sum()
-        # of a row the new one
-        all_rows, first = np.unique(np.concatenate([row, state.row]), return_index=True)
-        count = np.concatenate([local.count, state.count])[first]
-        pmf = np.concatenate([pmf, old])[first]
-        return Histograms(all_rows, pmf, count, disclosed)
+        before = state.labels.look_up(local.row)
+        is_new = np.ones(len(pmf), bool)
+        if before.size:
+            is_new = (pmf != before[:, 1:]).any(axis=1)
+        labels = state.labels.overwrite_values(local.row, np.column_stack([local.count, pmf]))
+        return Histograms(labels, state.disclosed + is_new.sum())
 
     def _count_labels(self, local: Local, facts: RoundContext) -> FloatArray:
         label = np.zeros(len(local.x)) if local.y is None else local.y
@@ -327,13 +312,15 @@ class Wasserstein(Aggregation):
 
     def measure_distances(self, state: Histograms, row: IntArray, n_model: int) -> FloatArray:
         """W_k (n,) of rows (see `netsim.columns`) whose UEs have sent their histograms."""
-        _, model_of_known = split_row_id(state.row)
-        whole = np.zeros((n_model, state.pmf.shape[1]))
-        np.add.at(whole, model_of_known, state.count[:, None] * state.pmf)
-        size = np.bincount(model_of_known, weights=state.count, minlength=n_model)
+        _, model_of_known = split_row_id(state.labels.key)
+        count = state.labels.value[:, 0]
+        pmf = state.labels.value[:, 1:]
+        whole = np.zeros((n_model, pmf.shape[1]))
+        np.add.at(whole, model_of_known, count[:, None] * pmf)
+        size = np.bincount(model_of_known, weights=count, minlength=n_model)
         mean_pmf = whole / np.maximum(size, 1.0)[:, None]
         _, model = split_row_id(row)
-        away = state.pmf[np.searchsorted(state.row, row)] - mean_pmf[model]
+        away = state.labels.look_up(row)[:, 1:] - mean_pmf[model]
         if self.distance == "total-variation":
             return 0.5 * np.abs(away).sum(axis=1)
         moved = np.abs(np.cumsum(away, axis=1)).sum(axis=1)

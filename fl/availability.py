@@ -224,8 +224,14 @@ class Battery(Availability):
     def find_available(
         self, conditions: Conditions, state: Charge, rng: Rng
     ) -> tuple[BoolArray, Charge]:
-        charged_j = self.charge_w * self._measure_charging_s(conditions, state, rng)
-        charge_j = np.minimum(state.charge_j + charged_j, self.capacity_j)
+        wall_s = conditions.wall_s
+        elapsed_s = conditions.time_s - state.time_s  # since the last look
+        charging_s = np.full(len(state.charge_j), elapsed_s)
+        if self.charging is not None:
+            charging_s = self.charging.measure_charging_s(
+                len(charging_s), wall_s - elapsed_s, wall_s, rng
+            )
+        charge_j = np.minimum(state.charge_j + self.charge_w * charging_s, self.capacity_j)
         enough = (charge_j >= self.min_charge_share * self.capacity_j) & (charge_j > 0)
         return enough, Charge(charge_j, conditions.time_s)
 
@@ -235,16 +241,6 @@ class Battery(Availability):
     def spend_energy(self, ue: IntArray, energy_j: FloatArray, state: Charge) -> Charge:
         spent_j = np.bincount(ue, weights=energy_j, minlength=len(state.charge_j))
         return replace(state, charge_j=np.maximum(state.charge_j - spent_j, 0.0))
-
-    def _measure_charging_s(self, conditions: Conditions, state: Charge, rng: Rng) -> FloatArray:
-        """Seconds that each UE (n_ue,) has been plugged in since the last look."""
-        n_ue = len(state.charge_j)
-        elapsed_s = conditions.time_s - state.time_s
-        if self.charging is None:
-            return np.full(n_ue, elapsed_s)
-        return self.charging.measure_charging_s(
-            n_ue, conditions.wall_s - elapsed_s, conditions.wall_s, rng
-        )
 
 
 AVAILABILITIES = OneOf("availability", Always, AtHome, Charging, Battery)

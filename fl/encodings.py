@@ -43,8 +43,6 @@ def encode_positions(z: FloatArray, offset_m: FloatArray, wave_vectors: FloatArr
     """[z, cos a, sin a] (N, 2 + 2 J) of standardised positions z (N, 2) and offsets from the centre
     (N, 2), metres.
     """
-    if not len(wave_vectors):
-        return z
     a = offset_m @ wave_vectors.T
     return np.concatenate([z, np.cos(a), np.sin(a)], axis=1)
 

@@ -57,11 +57,11 @@ def choose_even_indices(count: int, max_count: int) -> slice | list[int]:
     return [i * count // max_count for i in range(max_count)]
 
 
-def map_nearest_neighbours(
-    x: FloatArray, y: FloatArray, place_m: FloatArray, max_neighbours: int
+def predict_by_neighbours(
+    max_neighbours: int, model: int, x: FloatArray, y: FloatArray, place_m: FloatArray
 ) -> FloatArray:
     """Mean of the nearest samples x (N, 2), y (N,), at most `max_neighbours`, at places (k, 2),
-    weighted by 1 / (distance + 1 m).
+    weighted by 1 / (distance + 1 m), whatever the model.
     """
     from scipy.spatial import cKDTree
 
@@ -75,13 +75,6 @@ def map_nearest_neighbours(
         total = (weight * y[index.reshape(-1, k)]).sum(axis=1)
         out[block] = total / weight.sum(axis=1)
     return out
-
-
-def predict_by_neighbours(
-    max_neighbours: int, model: int, x: FloatArray, y: FloatArray, place_m: FloatArray
-) -> FloatArray:
-    """The mean of the nearest samples, whatever the model."""
-    return map_nearest_neighbours(x, y, place_m, max_neighbours)
 
 
 HEIGHT_M = 10.0

@@ -97,6 +97,11 @@ class Local:
         """Row index of each sample (N,)."""
         return np.repeat(np.arange(len(self.ue)), self.count)
 
+    def list_samples(self) -> list[tuple[tuple[int, int], FloatArray]]:
+        """(ue, model), and x of the samples (count, p), of each row."""
+        rows = zip(self.ue.tolist(), self.model.tolist(), strict=True)
+        return list(zip(rows, np.split(self.x, self.ptr[1:]), strict=False))
+
     def average_x(self) -> FloatArray:
         """Mean of x per row (n, p); NaN for a row without samples."""
         total = np.zeros((len(self.ue), self.x.shape[1]))
@@ -206,8 +211,6 @@ class HeldOut(Columns):
 
     def thin(self, max_count: int) -> HeldOut:
         """At most `max_count` of them, evenly spaced in their order."""
-        if len(self) <= max_count:
-            return self
         return self.select(pick_even_indices(len(self), max_count))
 
 
@@ -812,6 +815,16 @@ class Estimates(Columns):
     iterations: IntArray
     evaluations: IntArray
     status: list[str]
+
+    @property
+    def kind(self) -> npt.NDArray[np.object_]:
+        """The words of `what` (k,)."""
+        return np.array(self.what, dtype=object)
+
+    @classmethod
+    def none(cls) -> Self:
+        """Of no UE."""
+        return cls.from_places(no_ints(), no_ints(), "answer", no_places())
 
     @classmethod
     def from_places(

@@ -12,7 +12,7 @@ from pydantic import Field
 from fl.availability import HOMES
 from fl.notice import Prepared, notice
 from fl.types import Local, RoundContext, State
-from netsim.columns import frozen, no_ints, number_row
+from netsim.columns import frozen, no_ints, number_row, replace_values
 from netsim.geometry import compute_ways
 from netsim.notice import Notice
 from netsim.part import Named, OneOf
@@ -264,12 +264,10 @@ class Cooldown(Withholding):
 
     def note_sent(self, ue: IntArray, facts: RoundContext, state: Pauses, rng: Rng) -> Pauses:
         longer = 1 + self.jitter * rng.uniform("pause", ue, item=facts.round)
-        until = state.until.copy()
+        until = facts.time_s + (self.time_s or 0.0) * longer
         if self.rounds is not None:
-            until[ue] = facts.round + 1 + np.rint(self.rounds * longer)
-        elif self.time_s is not None:
-            until[ue] = facts.time_s + self.time_s * longer
-        return Pauses(until)
+            until = facts.round + 1 + np.rint(self.rounds * longer)
+        return Pauses(replace_values(state.until, ue, until))
 
 
 @frozen
@@ -314,9 +312,7 @@ class DailyLimit(Withholding):
 
     def note_sent(self, ue: IntArray, facts: RoundContext, state: SentToday, rng: Rng) -> SentToday:
         today = self._start_day(facts.day, state)
-        updates = today.updates.copy()
-        updates[ue] += 1
-        return SentToday(today.day, updates)
+        return SentToday(today.day, replace_values(today.updates, ue, today.updates[ue] + 1))
 
     def _start_day(self, day: int, state: SentToday) -> SentToday:
         """The state on that day: no UE has sent on a new one."""

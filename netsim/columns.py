@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from itertools import chain
+from math import nan
 from typing import Any, Self, TypeVar, dataclass_transform
 
 import numpy as np
@@ -98,9 +99,20 @@ def replace_values(column: Array, rows: IntArray, value: npt.ArrayLike) -> Array
     return new
 
 
+def match_rows(these: IntArray, those: IntArray) -> tuple[IntArray, IntArray]:
+    """Where numbers that stand in both arrays, each once, stand in each of them: (k,), (k,)."""
+    _, here, there = np.intersect1d(these, those, assume_unique=True, return_indices=True)
+    return here, there
+
+
 def divide_or_zero(values: FloatArray, by: FloatArray | IntArray) -> FloatArray:
     """values / by (n, ...), which broadcasts to values; 0 where `by` is not above 0."""
     return np.divide(values, by, out=np.zeros_like(values), where=by > 0)
+
+
+def average_or_nan(values: FloatArray | BoolArray) -> float:
+    """Mean of values (n,); NaN of none."""
+    return float(values.mean()) if len(values) else nan
 
 
 def pick_even_indices(count: int, max_count: int) -> IntArray:

@@ -14,7 +14,7 @@ from fl.attacks.base import Attack, ByKey, View, update_means
 from fl.attacks.threat import ARRIVAL_TIMES, CELLS
 from fl.tracking.place_grid import cross_axes
 from fl.types import Antennas, Estimates, Public, RoundContext, Timing
-from netsim.columns import frozen, no_ints, no_places, number_row, split_row_id
+from netsim.columns import frozen, number_row, split_row_id
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.antenna import compute_sector_gain_db
@@ -244,7 +244,7 @@ class ArrivalTimes(UploadAttack):
         timing = view.timing
         antennas = facts.public.antennas
         if timing is None or antennas is None or view.phase != view.learner.phases[0]:
-            return Estimates.from_places(no_ints(), no_ints(), "centroid", no_places()), state
+            return Estimates.none(), state
         value = self._compute_distance_proxies(timing)
         heard = np.flatnonzero(np.isfinite(value) & (timing.base_station >= 0))
         ue, first, index = np.unique(view.ue[heard], return_index=True, return_inverse=True)

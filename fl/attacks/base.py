@@ -8,11 +8,11 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from math import nan
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, cast
 
 import numpy as np
 
-from fl.learners import Learner
+from fl.learners import FirstLayerLearner, Learner
 from fl.tracking.linking import Identities, NameLinks
 from fl.types import (
     Directory,
@@ -112,6 +112,20 @@ class View:
     def is_usable(self) -> BoolArray:
         """Which update rows (n_source,) are finite and not zero."""
         return np.isfinite(self.update).all(axis=1) & (self.update != 0).any(axis=1)
+
+    def group_usable_rows(self) -> Iterator[tuple[int, IntArray]]:
+        """Each model of which an update row is usable, ascending, and these rows (k,)."""
+        is_usable = self.is_usable
+        for model in np.unique(self.source_model[is_usable]).tolist():
+            yield model, np.flatnonzero(is_usable & (self.source_model == model))
+
+    def get_standardisation(self) -> tuple[FloatArray, FloatArray]:
+        """Centre and scale (n_source, 2) in metres of the positions behind each update row, before
+        a first layer (see `FirstLayerLearner`).
+        """
+        learner = cast(FirstLayerLearner, self.learner)
+        centre, scale = learner.standardisation(self.model_before)
+        return centre[self.source_model], scale[self.source_model]
 
     @property
     def n_members(self) -> IntArray | None:

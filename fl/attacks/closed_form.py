@@ -92,9 +92,7 @@ class ClosedForm(Attack):
         self, view: View, facts: RoundContext, state: State, rng: Rng
     ) -> tuple[Estimates, State]:
         learner = cast(FirstLayerLearner, view.learner)
-        centre, scale = learner.standardisation(view.model_before)
-        centre = centre[view.source_model]
-        scale = scale[view.source_model]
+        centre, scale = view.get_standardisation()
         dw, db = learner.first_layer(view.update)
         with np.errstate(over="ignore", invalid="ignore"):  # a wild ratio lands outside of any area
             place_m = centre + scale * estimate_centroid(dw, db)

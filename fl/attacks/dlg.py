@@ -73,9 +73,7 @@ class Dlg(Attack):
     def run(
         self, view: View, facts: RoundContext, state: ByKey, rng: Rng
     ) -> tuple[Estimates, ByKey]:
-        centre, scale = cast(RsrpNet, view.learner).standardisation(view.model_before)
-        centre = centre[view.source_model]
-        scale = scale[view.source_model]
+        centre, scale = view.get_standardisation()
         owner = view.source_model
         if view.vantage == "updates":
             owner = number_row(view.ue, view.model)
@@ -91,16 +89,15 @@ class Dlg(Attack):
             near = past[:, None] + _START_NOISE * start[:, :-1]  # the last start stays random
             start[:, :-1] = np.where(np.isfinite(near), near, start[:, :-1])
         sources = np.arange(len(view.update))
-        is_usable = view.is_usable
         z = np.full((len(sources), 2), np.nan)
         loss = np.full(len(sources), np.nan)
         iterations = np.zeros_like(sources)
-        for model in np.unique(view.source_model[is_usable]).tolist():
-            rows_of_model = sources[is_usable & (view.source_model == model)]
+        for model, rows_of_model in view.group_usable_rows():
             n_blocks = len(rows_of_model) // _TOGETHER + 1
             for rows in np.array_split(rows_of_model, n_blocks):
                 z[rows], loss[rows], iterations[rows] = self._search(view, model, rows, start[rows])
         status = np.where(np.isfinite(loss), "ok", "no finite loss")
+        is_usable = view.is_usable
         status = np.where(is_usable, status, "no gradient")
         place_m = centre + scale * z
         estimates = Estimates.from_places(

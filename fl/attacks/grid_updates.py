@@ -14,7 +14,7 @@ from fl.learners import GridLearner
 from fl.radio_map.obstacles import CELLS
 from fl.tracking.place_grid import PlaceGrid, cross_axes
 from fl.types import Estimates, Model, RoundContext, State
-from netsim.columns import no_ints, no_places, number_row
+from netsim.columns import number_row
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray
@@ -54,7 +54,7 @@ class GridAttack(Attack):
     ) -> tuple[Estimates, State]:
         learner = cast(GridLearner, view.learner)
         if view.phase != learner.grid_phase or not len(view.update):
-            return view.build_estimates("centroid", no_ints(), no_places()), state
+            return Estimates.none(), state
         grid = learner.get_update_grid(view.model_before)
         place_m, state = self.estimate_places(view.update[:, : len(grid)], grid, view, state)
         return view.build_estimates("centroid", np.arange(len(place_m)), place_m), state
@@ -168,7 +168,7 @@ class LinkFilter(GridAttack):
         self, view: View, facts: RoundContext, state: State, rng: Rng
     ) -> tuple[Estimates, State]:
         if facts.round != 1 and facts.round % self.every_rounds:
-            return view.build_estimates("centroid", no_ints(), no_places()), state
+            return Estimates.none(), state
         return super().run(view, facts, state, rng)
 
     def estimate_places(

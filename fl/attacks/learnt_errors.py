@@ -60,7 +60,7 @@ def rank_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray]
     What lies outside the area was not named.
     """
     names, row = np.unique(estimates.ue, return_inverse=True)
-    kind = np.array(estimates.what, dtype=object)
+    kind = estimates.kind
     inside = area.contains(estimates.position_m)
     centroid = inside & (kind == "centroid")
     count = np.bincount(row[centroid], minlength=len(names))

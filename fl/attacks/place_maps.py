@@ -224,6 +224,9 @@ class AddsMaps(NamesPlaces):
         state = state.plus(owner, self.compute_scores(view, grid, rng)[source])
         return self.answer_targets(view, state, grid), state
 
+    def list_places(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
+        return self.find_best_of_all(state, public.area, count)
+
     @abstractmethod
     def compute_scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         """Scores that this round adds to each source's map (n_source, G); 0 of a source that sent
@@ -267,21 +270,16 @@ class NeuronVotes(AddsMaps):
     def choose_width_m(self, view: View | None) -> float:
         return self.width_m
 
-    def list_places(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
-        return self.find_best_of_all(state, public.area, count)
-
     def compute_scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         """Weights of the votes of each update for each place of the grid (n_source, G)."""
         learner = cast(FirstLayerLearner, view.learner)
-        centre, scale = learner.standardisation(view.model_before)
-        centre = centre[view.source_model][:, None]
-        scale = scale[view.source_model][:, None]
+        centre, scale = view.get_standardisation()
         is_usable = view.is_usable
         dw, db = learner.first_layer(view.update)
         dw = np.where(is_usable[:, None, None], dw, 0.0)
         db = np.where(is_usable[:, None], db, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
-            place_m = centre + scale * compute_unit_ratios(dw, db)
+            place_m = centre[:, None] + scale[:, None] * compute_unit_ratios(dw, db)
             size = np.abs(db) / np.abs(db).max(axis=1, keepdims=True, initial=1e-300)
             weight = np.minimum(size / size.sum(axis=1, keepdims=True), self.max_weight)
         row, unit = np.nonzero(grid.area.contains(place_m))

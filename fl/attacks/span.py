@@ -9,10 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import View
-from fl.attacks.place_maps import AddsMaps, PlaceMaps, normalise_rows
+from fl.attacks.place_maps import AddsMaps, normalise_rows
 from fl.learners import LayeredLearner
 from fl.tracking.place_grid import MANY_PLACES, PlaceGrid, cross_axes
-from fl.types import Model, Public
+from fl.types import Model
 from netsim.columns import pick_even_indices
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
@@ -135,9 +135,6 @@ class Span(AddsMaps):
     def choose_width_m(self, view: View | None) -> float:
         return _WIDTH_M if self._adds_peaks(view) else 0.0
 
-    def list_places(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
-        return self.find_best_of_all(state, public.area, count)
-
     def _is_for_many(self, view: View | None) -> bool:
         """Whether updates of several UEs are to be read as such."""
         return self.rank == "auto" and (view is None or view.vantage != "updates")
@@ -181,14 +178,13 @@ class Span(AddsMaps):
         if peaks and len(grid) > MANY_PLACES:
             step = 3 if 3 * grid.cell_m.max() <= learner.shortest_m else 2
         place = grid.thin_places(step)
-        for model in np.unique(view.source_model[view.is_usable]).tolist():
+        for model, rows_of_model in view.group_usable_rows():
             reader = LayerReader(learner, view.model_before, model, number, grid)
             a = reader.read_every(step)
-            is_of_model = view.is_usable & (view.source_model == model)
-            ranks = np.where(is_of_model, self._choose_ranks(view, reader), 0)
+            ranks = self._choose_ranks(view, reader)[rows_of_model]
             for rank in np.unique(ranks[ranks > 0]).tolist():
                 kept = rank + n_projected  # the span still has k of them when others are out
-                same = np.flatnonzero(ranks == rank)
+                same = rows_of_model[ranks == rank]
                 n_blocks = len(same) * kept * len(place) // _NUMBERS + 1
                 for rows in np.array_split(same, n_blocks):
                     strong = find_principal_columns(_scale(layer[rows]), kept, rng)

@@ -228,7 +228,8 @@ class Tracker(Believer):
             _, first = history.select_estimates(group)
             for rows, p in chain.smooth_beliefs(history, group, habits):
                 sender = group[rows]
-                for look in history.find_last_looks().tolist():
+                # the last look of each round
+                for look in np.flatnonzero(np.diff(looks.round, append=-1)).tolist():
                     round_ = int(looks.round[look])
                     is_followed = (first[rows] <= look) & (round_ < lives.gone[sender])
                     if not is_followed.any():

@@ -89,13 +89,6 @@ class Defense(Named):
         return "spend" in self.offers and "central noise" not in self.offers
 
     @property
-    def noise_at_server(self) -> bool:
-        """Whether it draws noise on a sum over UEs, in which one of them is hidden among the
-        others.
-        """
-        return "spend" in self.offers and not self.noise_on_device
-
-    @property
     def noises_updates(self) -> bool:
         """Whether it draws noise on updates: that of a clip is on a count."""
         return "spend" in self.offers and "bound" not in self.offers

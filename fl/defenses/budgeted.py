@@ -54,8 +54,9 @@ class BudgetedNoise:
     """Noise that a round's rows (n,) require: its std, and the sensitivity that is claimed behind
     it.
 
-    silent: rows whose budget is gone, without noise: they send zeros; thermal, decoder: noise of
-    the radio, see `compute_radio_std`.
+    silent: rows whose budget is gone, without noise: they send zeros. thermal, decoder: noise that
+    the radio adds to each number: thermal noise alone, which may count as privacy; and what stays
+    on the update, which the merge suffers, with other UEs' signals.
     """
 
     std: FloatArray
@@ -231,7 +232,11 @@ class Budgeted(Defense):
             scale=bound.norm * max(fewest, 1.0),
             figures=figures | _summarise_noise(epsilon, std),
         )
-        return BudgetedNoise(std, claimed, silent, *compute_radio_std(facts, len(std))), state
+        thermal = decoder = np.zeros(len(std))
+        if facts.channel is not None:
+            thermal = facts.channel.thermal_std
+            decoder = facts.channel.noise_std
+        return BudgetedNoise(std, claimed, silent, thermal, decoder), state
 
     def _limit_epsilon(self, mu2: FloatArray, rounds_left: int) -> FloatArray:
         """Most that each device (n_ue,) may spend in this round."""
@@ -341,18 +346,6 @@ class Budgeted(Defense):
         (rounds devices).
         """
         return 1.0
-
-
-def compute_radio_std(facts: RoundContext, n: int) -> tuple[FloatArray, FloatArray]:
-    """Noise that the radio adds to each number of the rows (n,): the part that may count as
-    privacy, and the part that stays on the update.
-
-    The first is thermal noise alone; the second, which the merge suffers, also has other UEs'
-    signals.
-    """
-    if facts.channel is None:
-        return np.zeros(n), np.zeros(n)
-    return facts.channel.thermal_std, facts.channel.noise_std
 
 
 def sum_received(received: Received, weights: FloatArray, n_model: int, scale: float) -> FloatArray:

@@ -16,7 +16,6 @@ from fl.defenses import Defense, Drawing, Protected, Standing
 from fl.defenses.budgeted import (
     Arb,
     Budgeted,
-    BudgetedNoise,
     BudgetState,
     UniformDp,
     average_by_ue,
@@ -288,7 +287,14 @@ class NoiseSwitch(Defense):
             updates, noise, drawn, counted, inner, rng, self.label
         )
         switch = played if (drawn > 0).any() else state.switch
-        figures = {**_summarise_switch(noise, drawn, channel), "switch_round": float(switch)}
+        n = max(len(drawn), 1)
+        figures = {
+            "artificial_percent": 100.0 * (drawn > 0).sum() / n,
+            "enough_percent": 100.0 * (channel >= noise.std).sum() / n,
+            "noise_asked_sum": noise.std.sum(),
+            "noise_channel_sum": channel.sum(),
+            "switch_round": float(switch),
+        }
         return protected, SwitchState(inner, played, crossed, switch, figures), spends
 
     def _choose_drawing(self, played: int, crossed: int | None) -> Drawing:
@@ -335,16 +341,3 @@ def compute_artificial_var(
             (drawing == "per-device") & (channel_var < required_var)
         ).any(axis=-1)
     return np.where(np.expand_dims(lacking, -1), required_var, 0.0)
-
-
-def _summarise_switch(noise: BudgetedNoise, drawn: FloatArray, channel: FloatArray) -> Metrics:
-    """Figures of a round: how often noise was drawn, how often the channel's was enough, and the
-    sums of both.
-    """
-    n = max(len(drawn), 1)
-    return {
-        "artificial_percent": 100.0 * (drawn > 0).sum() / n,
-        "enough_percent": 100.0 * (channel >= noise.std).sum() / n,
-        "noise_asked_sum": noise.std.sum(),
-        "noise_channel_sum": channel.sum(),
-    }

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
-from math import nan, pi
+from math import pi
 from typing import Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from fl.defenses import Defense, Protected
 from fl.notice import Prepared, notice
 from fl.radio_map.obstacles import CELLS, HEIGHTS, infer_height_grid
 from fl.types import LastFigures, Local, RoundContext, Updates
-from netsim.columns import divide_or_zero, frozen
+from netsim.columns import average_or_nan, divide_or_zero, frozen
 from netsim.geometry import Area, compute_ways
 from netsim.notice import Notice
 from netsim.rng import Rng
@@ -246,9 +246,9 @@ class ShapedNoise(Defense):
         variance = sigma2[live]
         largest_percent = 100.0 * variance.max(axis=1) / np.maximum(variance.sum(axis=1), 1e-300)
         figures = {
-            "noise_over_gradient": _average(noise_energy / energy[live]),
-            "spread_percent": _average(100.0 * (variance > 0).mean(axis=1)),
-            "largest_share_percent": _average(largest_percent),
+            "noise_over_gradient": average_or_nan(noise_energy / energy[live]),
+            "spread_percent": average_or_nan(100.0 * (variance > 0).mean(axis=1)),
+            "largest_share_percent": average_or_nan(largest_percent),
         }
         return updates.plus(noise * largest), LastFigures(figures), []
 
@@ -310,9 +310,3 @@ class EdgeNoise(ShapedNoise):
         energy = np.maximum(g.sum(axis=1, keepdims=True), 1e-300)
         centroid_m = g @ infer_height_grid(area, g.shape[1]).place_m / energy
         return place_noise_at_edge(g, area, centroid_m, self.mu)
-
-
-def _average(values: FloatArray) -> float:
-    if len(values):
-        return float(values.mean())
-    return nan

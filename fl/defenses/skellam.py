@@ -71,20 +71,6 @@ def rotate_rows(
     return out
 
 
-def compute_grain(norm: float, noise: float, n: float, d: int, bits: int, tail: float) -> float:
-    """Value of a step of the ring, so that `tail` deviations of a sum of n updates of d numbers,
-    with noise, fit.
-    """
-    return float(2 * tail * np.hypot(n * norm / np.sqrt(d), noise) / 2.0**bits)
-
-
-def compute_sensitivities(max_norm: float, std: float, d: int) -> tuple[float, float, float]:
-    """Deviation of the noise, L2 and L1 sensitivity, in steps, of d whole numbers of norm at most
-    max_norm.
-    """
-    return std, max_norm, min(max_norm**2, np.sqrt(d) * max_norm)
-
-
 def bound_norm_in_steps(steps: float, d: int) -> float:
     """Bound on the L2 norm of rounded rows whose norm was at most `steps` [Agarwal et al. 2021,
     Proposition 22].
@@ -159,11 +145,13 @@ class Skellam(Defense):
         return Ring(no_ints(), no_floats(), 1.0)
 
     def choose_grain(self, norm: float, sensitivity: float, d: int, facts: RoundContext) -> float:
-        """Value of a step, from public numbers alone."""
+        """Value of a step, from public numbers alone: `tail` deviations of a sum of all updates of
+        d numbers, with noise, fit.
+        """
         n = max(1.0 / (facts.weight or 1.0), facts.least_opened)
         scale = np.sqrt(n / facts.count_honest(self.honest_share))
         noise = self.noise_multiplier * sensitivity * scale
-        return compute_grain(norm, noise, n, d, self.bits, self.tail)
+        return float(2 * self.tail * np.hypot(n * norm / np.sqrt(d), noise) / 2.0**self.bits)
 
     def protect(
         self, updates: Updates, local: Local, facts: RoundContext, state: Ring, rng: Rng
@@ -187,18 +175,17 @@ class Skellam(Defense):
             row += draws.poisson(share / 2, d) - draws.poisson(share / 2, d)
         models = np.arange(facts.public.n_model)
         moved = max_norm * bound.sensitivity / bound.norm
-        std, l2, l1 = compute_sensitivities(moved, np.sqrt(variance), d)
         n = len(models)
         spend = Spend(
             self.label,
             np.full(n, -1),
             models,
-            np.full(n, std),
-            np.full(n, l2),
+            np.full(n, np.sqrt(variance)),
+            np.full(n, moved),
             bound.unit,
             bound.zeroed.relation,
             self.delta,
-            l1_sensitivity=np.full(n, l1),
+            l1_sensitivity=np.full(n, min(moved**2, np.sqrt(d) * moved)),
         )
         sent = rotate_rows(steps, order, sign, is_inverse=True) * grain
         ring = Ring(order, sign, grain, state.wrapped_percent)

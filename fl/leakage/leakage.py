@@ -123,7 +123,6 @@ def compare_round(
     """The next tracks, and one row per (UE, model) of the round and attack (columns:
     `fl/round/tables.toml`).
     """
-    measured = current.measured
     answers = {
         label: current.named.get(label, {}) | collect_answers_inside(estimates, current.area)
         for label, estimates in current.estimates.items()
@@ -135,14 +134,12 @@ def compare_round(
     tracks = dict(tracks)
     rows_of_track = {}
     for label, estimates in current.estimates.items():
-        is_of_round = [kind in _OF_A_ROUND for kind in estimates.what]
         rows_of_track[label] = group_rows_by_key(
-            number_row(estimates.ue, estimates.model), np.flatnonzero(is_of_round)
+            number_row(estimates.ue, estimates.model),
+            np.flatnonzero(np.isin(estimates.what, _OF_A_ROUND)),
         )
     rows: list[Row] = []
-    pairs = zip(measured.ue.tolist(), measured.model.tolist(), strict=True)
-    for i, (ue, model) in enumerate(pairs):
-        points_m = measured.x[measured.ptr[i] : measured.ptr[i + 1]]
+    for i, ((ue, model), points_m) in enumerate(current.measured.list_samples()):
         selected_m = current.selected_mean_m[i]
         track = tracks.get((ue, model), Track.empty())
         if not len(points_m) and not track.seen:  # measured in a round that leakage left out
@@ -189,9 +186,7 @@ def is_due(leakage: Leakage, tracks: Tracks, current: ComparedRound) -> bool:
 def _add_positions(leakage: Leakage, tracks: Tracks, current: ComparedRound) -> Tracks:
     """The tracks with where UEs were in a round before the first that is compared."""
     after = dict(tracks)
-    measured = current.measured
-    for i, owner in enumerate(zip(measured.ue.tolist(), measured.model.tolist(), strict=True)):
-        points_m = measured.x[measured.ptr[i] : measured.ptr[i + 1]]
+    for owner, points_m in current.measured.list_samples():
         if len(points_m):
             after[owner] = after.get(owner, Track.empty()).add_round(points_m, leakage.max_points)
     return after
@@ -297,7 +292,7 @@ def _compare_track(
 
     selected_m (2,): mean of what the UE trained on.
     """
-    kind = np.array(new.what, dtype=object)
+    kind = new.kind
     is_inside = truth.area.contains(new.position_m)
     is_centroid = kind == "centroid"
     is_place = kind == "place"

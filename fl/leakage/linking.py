@@ -56,11 +56,10 @@ class OwnedPlaces(Columns):
 
     def plus(self, owner: IntArray, estimates: Estimates, area: Area) -> OwnedPlaces:
         """With estimates (k,) of a round, of owners (k,)."""
-        kind = np.array(estimates.what, dtype=object)
-        is_centroid = kind == "centroid"
+        is_centroid = estimates.kind == "centroid"
         is_inside = area.contains(estimates.position_m)
         new = OwnedPlaces(owner, estimates.position_m, np.where(is_centroid, 1.0, estimates.weight))
-        is_used = (is_centroid | (kind == "place")) & is_inside
+        is_used = (is_centroid | (estimates.kind == "place")) & is_inside
         return self.join([self, new.select(is_used)])
 
     def name_places(self, owner: int, area: Area, width_m: float) -> NamedPlaces:
@@ -131,7 +130,7 @@ class LinkedUpdates:
         is_right = links.track == self.track[ue]
         n_seen = int(is_again.sum())
         n_old = (self.track >= 0).sum() - is_same.sum()
-        chance = compute_chance_share((~is_same).sum(), n_old)
+        chance = 1.0 / max((~is_same).sum(), n_old, 1)  # of a random assignment of names to UEs
         is_unsure = is_again & ~(links.entropy_bits <= CONFUSED_BITS)
         is_linked = is_again & ~links.born
         exposure_s = self.exposure_s + (time_s - self.seen_s[ue])[is_before].sum()
@@ -211,11 +210,6 @@ def tabulate_identification(
         "probability": _average(identities.probability, is_given),
         "anonymity_set": _average(2.0**identities.entropy_bits, is_told),
     }
-
-
-def compute_chance_share(n_names: int, n_ues: int) -> float:
-    """With which probability a random assignment of names to UEs is right about a name."""
-    return 1.0 / max(n_names, n_ues, 1)
 
 
 def _average(values: FloatArray | BoolArray, is_counted: BoolArray) -> float:

@@ -37,9 +37,7 @@ class Reliability:
     by_chance_error: float
 
 
-def measure_reliability(
-    ue: IntArray, probability: FloatArray, hit: BoolArray, draws: int = _DRAWS
-) -> Reliability:
+def measure_reliability(ue: IntArray, probability: FloatArray, hit: BoolArray) -> Reliability:
     """Measure statements (n,) about UEs ue (n,), and whether they came true; those that are NaN are
     left out.
     """
@@ -54,7 +52,7 @@ def measure_reliability(
     count = np.bincount(cell, minlength=len(ues) * _BINS).reshape(shape)
     stated = np.bincount(cell, p, len(ues) * _BINS).reshape(shape)
     # one uniform number a UE and bin: those of a draw, turned by a tenth a bin
-    drawn = Streams(0).derive_rng("reliability").uniform("ue", np.arange(draws), (len(ues),))
+    drawn = Streams(0).derive_rng("reliability").uniform("ue", np.arange(_DRAWS), (len(ues),))
     unit = (drawn[:, :, None] + np.arange(_BINS) / _BINS) % 1.0
     mean = stated / np.maximum(count, 1)
     excess = (count * ((unit < mean) - mean)).sum(axis=1)

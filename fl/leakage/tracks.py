@@ -78,9 +78,7 @@ def collect_answers_inside(estimates: Estimates, area: Area) -> dict[int, NamedP
     the area, or not finite, are left out; a UE of which only such ones were given has no places.
     """
     inside = area.contains(estimates.position_m)
-    groups = group_rows_by_key(
-        estimates.ue, np.flatnonzero([what == "answer" for what in estimates.what])
-    )
+    groups = group_rows_by_key(estimates.ue, np.flatnonzero(estimates.kind == "answer"))
     return {ue: _name_answers(estimates, mine[inside[mine]]) for ue, mine in groups.items()}
 
 

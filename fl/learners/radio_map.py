@@ -28,11 +28,11 @@ from fl.radio_map.obstacles import (
 )
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates, HeldOut, Local, Metrics, Model, Public, Updates
-from netsim.columns import divide_or_zero, split_blocks
+from netsim.columns import average_or_nan, divide_or_zero, split_blocks
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 Pair = Annotated[tuple[float, float], Strict(False)]
 PROPAGATION = "propagation"
@@ -230,18 +230,20 @@ class RadioMap(GridLearner):
         error = self.compute_errors_db(model, held_out.x, held_out.y, held_out.cell)
         groups = {"new_links": LINKS, "new_stations": STATIONS, "new_positions": POSITIONS}
         errors = {
-            f"mae_{name}_db": _average(np.abs(error[held_out.group == g]))
+            f"mae_{name}_db": average_or_nan(np.abs(error[held_out.group == g]))
             for name, g in groups.items()
         }
         constant_db = held_out.y.std() if len(held_out) else nan
         return {
-            "rmse_db": np.sqrt(_average(error**2)),
+            "rmse_db": np.sqrt(average_or_nan(error**2)),
             "constant_rmse_db": constant_db,
         } | errors
 
     def diagnose(self, model: Model, data: Local) -> Metrics:
         links = self._build_training_links(model, data)
-        figures = {"mae_links_db": _average(np.abs(self._compute_link_errors_db(model, links)))}
+        figures = {
+            "mae_links_db": average_or_nan(np.abs(self._compute_link_errors_db(model, links)))
+        }
         if self.theory:
             figures |= self._compute_theory(model, data)
         return figures
@@ -273,12 +275,6 @@ def _normalise_rows(rows: FloatArray) -> FloatArray:
     scaled = divide_or_zero(rows, largest)
     norm = np.linalg.norm(scaled, axis=1, keepdims=True)
     return np.divide(scaled, norm, out=scaled, where=norm > 0)
-
-
-def _average(values: FloatArray | BoolArray) -> float:
-    if len(values):
-        return values.mean()
-    return nan
 
 
 def compute_descent_figures(
@@ -345,7 +341,7 @@ def compute_decay_figures(rows: FloatArray, centre_m: FloatArray, place_m: Float
         total = np.where(is_known, mean, 0.0).sum(axis=(0, 2))
         profile = total / is_known.sum(axis=(0, 2))
         fall_db = 10 * np.log10(profile / profile[0])
-    figures = {"monotone_percent": 100.0 * _average(~rises[is_compared])}
+    figures = {"monotone_percent": 100.0 * average_or_nan(~rises[is_compared])}
     for start, fall in zip(RINGS_M[1:], fall_db[1:], strict=True):
         figures[f"fall_{start:g}_m_db"] = fall
     return figures

@@ -19,7 +19,7 @@ from fl.membership.roc import (
     compute_tpr_percent_with_interval,
 )
 from fl.types import HeldOut, Local, Model, State
-from netsim.columns import Columns, frozen, no_floats, number_row, split_row_id
+from netsim.columns import Columns, frozen, match_rows, no_floats, number_row, split_row_id
 from netsim.part import Part
 from netsim.record import Row
 from netsim.rng import Rng
@@ -78,10 +78,9 @@ class Membership(Part):
         """Whether an attack asks about the same records in every test."""
         return bool(self.start())
 
-
-def is_test_due(membership: Membership | None, played: int) -> bool:
-    """Whether round number `played` is tested."""
-    return membership is not None and (played == 1 or played % membership.every_rounds == 0)
+    def is_due(self, played: int) -> bool:
+        """Whether round number `played` is tested."""
+        return played == 1 or played % self.every_rounds == 0
 
 
 @frozen
@@ -277,8 +276,7 @@ def _pair_records(member: FloatArray, outsider: FloatArray, rng: Rng) -> tuple[I
     outside = number[len(member) :]
     left = _rank_records(inside, rng, "members paired") * len(classes) + inside
     right = _rank_records(outside, rng, "others paired") * len(classes) + outside
-    _, first, second = np.intersect1d(left, right, assume_unique=True, return_indices=True)
-    return first, second
+    return match_rows(left, right)
 
 
 def _choose_records(

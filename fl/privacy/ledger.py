@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import astuple, field, replace
 from math import inf, nan
 from typing import TYPE_CHECKING, TypeVar
 
@@ -38,7 +38,7 @@ Known = dict[tuple[object, ...], Composition]
 
 
 @frozen
-class PrivacyStatement:
+class PrivacyStatement(Account):
     """Cost of a mechanism to each UE (n_ue,) up to now: (epsilon, delta) for one unit and relation.
 
     `with_channel` is the epsilon if the noise of the radio channel counts too: true only against an
@@ -46,10 +46,6 @@ class PrivacyStatement:
     says. The mechanism `all` stands for all of one unit and relation together.
     """
 
-    mechanism: str
-    unit: str
-    relation: str
-    delta: float
     epsilon: FloatArray
     with_channel: FloatArray
 
@@ -163,9 +159,7 @@ class Ledger:
         stated = self._sum_accounts(accounts)
         if account.unit != LOCATION:
             stated = _compute_epsilons(stated, account.delta, sampled)
-        return PrivacyStatement(
-            account.mechanism, account.unit, account.relation, account.delta, *stated
-        )
+        return PrivacyStatement(*astuple(account), *stated)
 
     def _sum_accounts(self, accounts: list[Account]) -> FloatArray:
         """Sums (2, n_ue) of accounts together."""

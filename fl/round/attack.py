@@ -56,7 +56,6 @@ def _keep_views(
 def attack_views(phase: Phase, merge: Merge, views: list[View], states: States) -> Merge:
     """A merge with what all attacks make of the views of it; states: changed in place."""
     learning = phase.learning
-    threat = learning.threat
     names: Names = states["names"]
     attacked = replace(merge, view=views[-1], estimates={}, beliefs={}, self_tests={})
     # links are the attacker's as far as they are in the view
@@ -68,11 +67,9 @@ def attack_views(phase: Phase, merge: Merge, views: list[View], states: States) 
         for view in views:
             estimates, states[word] = attack.run(view, facts, states[word], rng)
             _check_kinds(attack.label, estimates)
-            if threat.renames:
-                estimates = names.translate(estimates)
-            translated.append(estimates)
+            translated.append(names.translate(estimates))
         attacked.estimates[attack.label] = Estimates.join(translated)
-        if phase.setup.self_tests and threat.can_train:
+        if phase.setup.self_tests and learning.threat.can_train:
             attacked.self_tests[attack.label] = attack.self_test(views[-1], facts, rng)
         belief = attack.belief(states[word], facts)
         if belief is not None:

@@ -85,7 +85,9 @@ def collect_samples(
     # b  the server samples some of those that are there and have data, and every UE has its own
     # policy
     learning = setup.learning
-    conditions = _read_conditions(world)
+    now_s = world.env.now
+    wall_s = float(world.clock.wall_s(np.array(now_s)))
+    conditions = Conditions(now_s, wall_s, world.locate_ues(), world.places.home_m)
     of_run = setup.streams
     rng = of_run.derive_rng("availability")
     is_available, states["availability"] = learning.availability.find_available(
@@ -149,12 +151,6 @@ def curate(
         local = done.local.nonempty()
         states[word] = done.state
     return local, steps
-
-
-def _read_conditions(world: World) -> Conditions:
-    now_s = world.env.now
-    wall_s = float(world.clock.wall_s(np.array(now_s)))
-    return Conditions(now_s, wall_s, world.locate_ues(), world.places.home_m)
 
 
 def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, n_ue: int) -> Local:

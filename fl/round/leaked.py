@@ -42,7 +42,7 @@ from fl.tracking.belief import (
     is_in_credible_area,
 )
 from fl.types import Estimates, Local, RoundContext
-from netsim.columns import split_row_id
+from netsim.columns import match_rows, split_row_id
 from netsim.record import Row
 from netsim.units import FloatArray, IntArray
 from netsim.world.world import World
@@ -145,10 +145,8 @@ def tabulate_beliefs(
     """Columns of the tables `tracking` and `beliefs` about the beliefs of an attack; plain: as in
     `tabulate_tracking`, None in hindsight.
     """
-    hindsight = plain is None
-    radius_m = settings.hit_radius_m
-    tracking = tabulate_tracking(label, belief, whereabouts, plain, radius_m, hindsight=hindsight)
-    cells = tabulate_likely_cells(label, belief, settings.belief_ues, hindsight=hindsight)
+    tracking = tabulate_tracking(label, belief, whereabouts, plain, settings.hit_radius_m)
+    cells = tabulate_likely_cells(label, belief, settings.belief_ues, hindsight=plain is None)
     return [("tracking", tracking), ("beliefs", cells)]
 
 
@@ -158,15 +156,12 @@ def tabulate_tracking(
     whereabouts: Whereabouts,
     plain: Estimates | None,
     hit_radius_m: float,
-    *,
-    hindsight: bool,
 ) -> Cells:
     """Columns of the table `tracking`, for the UEs that are in both; plain : what the tracked
-    attack said in this round by itself, None where it is not at hand.
+    attack said in this round by itself, None in hindsight.
     """
-    ue, mine, theirs = np.intersect1d(
-        belief.ue, whereabouts.ue, assume_unique=True, return_indices=True
-    )
+    mine, theirs = match_rows(belief.ue, whereabouts.ue)
+    ue = belief.ue[mine]
     p = belief.probability[mine]
     x = whereabouts.place_m[theirs]
     grid = belief.grid
@@ -183,7 +178,7 @@ def tabulate_tracking(
         belief,
         attack=label,
         ue=ue,
-        hindsight=hindsight,
+        hindsight=plain is None,
         **to_xy_columns(best.place_m),
         **to_xy_columns(best.disc_m, "disc_"),
         **to_xy_columns(x, "truth_"),
@@ -207,7 +202,7 @@ def _find_plain_places(estimates: Estimates | None, ue: IntArray) -> FloatArray:
     """
     if estimates is None:
         return np.full((len(ue), 2), np.nan)
-    rows = np.flatnonzero([kind == "plain" for kind in estimates.what])
+    rows = np.flatnonzero(estimates.kind == "plain")
     known_ue, first = np.unique(estimates.ue[rows], return_index=True)
     return look_up_or_nan(known_ue, estimates.position_m[rows[first]], ue)
 
@@ -334,8 +329,6 @@ def _add_learners(measured: Local, local: Local) -> Local:
 def _average_selected(measured: Local, local: Local) -> FloatArray:
     """Mean of what each measured row learnt from (n, 2); NaN where nothing was sent."""
     selected_m = np.full((len(measured.ue), measured.x.shape[1]), np.nan)
-    _, rows, local_rows = np.intersect1d(
-        measured.row, local.row, assume_unique=True, return_indices=True
-    )
+    rows, local_rows = match_rows(measured.row, local.row)
     selected_m[rows] = local.average_x()[local_rows]
     return selected_m

@@ -206,7 +206,9 @@ class Learning(Part):
         joins = (
             f"{defense.kind_name()} of defenses[{i}]"
             for i, defense, _, relation in self._list_bounds()
-            if defense.noise_at_server and relation == "add-remove"
+            if "spend" in defense.offers
+            and not defense.noise_on_device
+            and relation == "add-remove"
         )
         return next(joins, "")
 

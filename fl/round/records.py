@@ -4,13 +4,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fl.privacy.ledger import Ledger
-from fl.references import Baselines, Reference
 from fl.round.learning import Learning
 from fl.round.state import Collected, Merge, RoundOutcome, RoundState
 from fl.round.tables import TABLES, Cells, build_columns, to_columns, to_xy_columns
 from fl.round.uploads import Uploads
 from fl.types import LOCATION, AnySpend, HeldOut, Local, Metrics, Model, RoundContext
-from netsim.columns import number_row
+from netsim.columns import match_rows, number_row
 from netsim.radio.transmissions import Fate, SentUploads
 from netsim.record import Recorder, Row
 from netsim.safe import open_replacement
@@ -33,8 +32,10 @@ def write_round(recorder: Recorder, world: World, learning: Learning, outcome: R
     last = merges[-1]
     number = outcome.facts.round
     merged = {"round": number, "time_s": last.merged_s}
-    held_out = select_scored(learning, state.held_out)
-    scores = measure_utility(learning, state, held_out, world) | state.baselines.figures
+    held_out = state.held_out
+    if not learning.data.scores_round_alone:
+        held_out = held_out.thin(learning.learner.most_held_out)
+    scores = measure_utility(learning, state, held_out.usual, world) | state.baselines.figures
     diagnosis = learning.learner.diagnose(outcome.before, collected.local)
     figures = {
         **merged,
@@ -148,9 +149,7 @@ def write_uploads(
     local = uploads.local
     learnt = uploads.made
     n = len(uploads.ue)
-    _, rows, measured_rows = np.intersect1d(
-        local.row, measured.row, assume_unique=True, return_indices=True
-    )
+    rows, measured_rows = match_rows(local.row, measured.row)
     selected = _compute_centroids(learning, local)
     truth = selected.copy()  # without new measurements: of those it held
     samples = np.zeros(n, dtype=int)
@@ -435,24 +434,6 @@ def _compute_median(values: ArrayLike) -> float:
     if len(finite):
         return np.median(finite)
     return float("nan")
-
-
-def select_scored(learning: Learning, held_out: HeldOut) -> HeldOut:
-    """The held-out samples on which a round is scored: all of its own, or a bounded number of those
-    so far.
-    """
-    if learning.data.scores_round_alone:
-        return held_out.usual
-    return held_out.thin(learning.learner.most_held_out).usual
-
-
-def update_baselines(
-    learning: Learning, before: Baselines, reference: Reference, held_out: HeldOut
-) -> Baselines:
-    """Figures of maps without learning after a round, where signals are learnt."""
-    if "signals" not in learning.data.offers:
-        return before
-    return before.update(reference, held_out, learning.learner.most_held_out)
 
 
 def measure_utility(

@@ -11,7 +11,7 @@ import numpy as np
 import simpy
 
 from fl.data import TakenData
-from fl.membership.membership import infer_membership, is_test_due
+from fl.membership.membership import infer_membership
 from fl.references import Reference
 from fl.round import records
 from fl.round.attack import run_attacks
@@ -377,9 +377,10 @@ class LearningServer:
         learning = self.learning
         state = self.state
         model = self.state.model
-        state.baselines = records.update_baselines(
-            learning, state.baselines, state.reference, state.held_out
-        )
+        if "signals" in learning.data.offers:
+            state.baselines = state.baselines.update(
+                state.reference, state.held_out, learning.learner.most_held_out
+            )
         state.model = merges[-1].model
         state.ended_s = merges[-1].merged_s
         if learning.hides_who_came and self.policy.in_rounds:
@@ -406,11 +407,8 @@ class LearningServer:
         learning = self.learning
         setup = self.setup
         state = self.state
-        if (
-            learning.membership is None
-            or last.view is None
-            or not is_test_due(learning.membership, state.played)
-        ):
+        membership = learning.membership
+        if membership is None or last.view is None or not membership.is_due(state.played):
             return []
         taken = collected.taken
         memory = state.parts["membership"]
@@ -418,12 +416,12 @@ class LearningServer:
         initial = learning.learner.init(setup.public, setup.streams.derive_rng("learner.init"))
         wholes = learning.data.number_wholes if learning.data.holds_out_wholes else None
         round_streams = RoundStreams(setup.streams, state.round)
-        if learning.membership.remembers:
+        if membership.remembers:
             rng = setup.streams.derive_rng("membership")
         else:
             rng = round_streams.derive_rng("membership")
         rows, state.parts["membership"] = infer_membership(
-            learning.membership,
+            membership,
             last.view,
             collected.local,
             non_members,

@@ -21,7 +21,7 @@ import numpy as np
 from fl.tracking.error_model import ErrorModel
 from fl.types import RoundContext
 from netsim.clock import DAY_S, WEEK_S, compute_rounding_s
-from netsim.columns import Columns, frozen, no_floats, no_ints, replace_values
+from netsim.columns import Columns, frozen, match_rows, no_floats, no_ints, replace_values
 from netsim.units import BoolArray, FloatArray, IntArray
 
 MAX_STEPS = 500
@@ -112,10 +112,6 @@ class History:
         before_s = np.arange(self.count_steps(look, round_s))[::-1] * length_s
         return classify_hours(self.looks.week_s[look] - before_s, round_s).tolist()
 
-    def find_last_looks(self) -> IntArray:
-        """The last look of each round, in order."""
-        return np.flatnonzero(np.diff(self.looks.round, append=-1))
-
     def select_estimates(self, sender: IntArray) -> tuple[FloatArray, IntArray]:
         """Estimates (S, k, R, 2) of senders (k,) ascending, NaN where there are none, and the first
         look at each (k,).
@@ -153,9 +149,7 @@ class History:
         named = self.named.select(self.named.look == self._find_last_look(round_))
         shape = (len(sender), *self.named.z_m.shape[1:])
         points = np.full(shape, np.nan)
-        _, rows, matched = np.intersect1d(
-            sender, named.sender, assume_unique=True, return_indices=True
-        )
+        rows, matched = match_rows(sender, named.sender)
         points_m = named.z_m[matched, :1] if alone else errors.rank_truths_m(named.z_m[matched])
         if errors.has_unit_gain or not alone:
             points[rows, : points_m.shape[1]] = points_m
@@ -170,8 +164,7 @@ def match_successive(
     """
     if round_ != last + 1:
         return no_ints(), no_ints()
-    _, rows, previous = np.intersect1d(ue, before, assume_unique=True, return_indices=True)
-    return rows, previous
+    return match_rows(ue, before)
 
 
 def classify_hours(week_s: FloatArray, round_s: float) -> IntArray:

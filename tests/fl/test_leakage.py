@@ -55,7 +55,7 @@ def row(truth_m):
     """That of UE 4, which is truly there; UE 7 was measured and is unknown, UE 9 the other way
     round."""
     is_present = Whereabouts(read_array("3 3"), read_array("4 7"), np.array([truth_m, [0.0, 0.0]]))
-    result = tabulate_tracking("tracker", belief(), is_present, None, NEAR_M, hindsight=False)
+    result = tabulate_tracking("tracker", belief(), is_present, None, NEAR_M)
     assert result["ue"].tolist() == [4]
     assert result["round"] == [3]
     assert result["time_s"] == [1800.0]
@@ -109,7 +109,7 @@ def test_a_truth_is_in_the_area_of_half_only_where_belief_is_highest():
         )
     two = belief().select_ues(np.array([1]))  # 0.7 and 0.3: the second is in the area of 90 % alone
     is_present = Whereabouts(np.array([3]), np.array([9]), read_array("450.0 150;"))
-    result = tabulate_tracking("tracker", two, is_present, None, NEAR_M, hindsight=True)
+    result = tabulate_tracking("tracker", two, is_present, None, NEAR_M)
     assert (result["in50"][0], result["in90"][0], result["hindsight"][0]) == (False, True, True)
 
 

@@ -16,7 +16,7 @@ from scipy.stats import norm
 from thinned import one_in
 
 from fl.attacks.link_maps import LinkMaps, MapTracks
-from fl.leakage.linking import Linking, compute_chance_share, measure_unicity, record_links
+from fl.leakage.linking import Linking, measure_unicity, record_links
 from fl.leakage.tracks import Whereabouts as Truth
 from fl.tracking import linking
 from fl.tracking.error_model import ErrorModel
@@ -270,7 +270,7 @@ class TestMeasures:
         rng = default_rng(9)
         n = max(names, ues)
         right = [rng.permutation(n)[:names] == rng.permutation(n)[:names] for _ in range(4000)]
-        assert np.mean(right) == approx(compute_chance_share(names, ues), abs=0.02)
+        assert np.mean(right) == approx(1 / max(names, ues), abs=0.02)
 
 
 class TestUnicity:

@@ -505,7 +505,7 @@ def test_by_hand():
 
 
 def test_an_attack_that_is_right_about_itself():
-    result = measure_reliability(*state_hits(4000, 1), draws=100)
+    result = measure_reliability(*state_hits(4000, 1))
     assert result.error < 0.03
     assert result.error == approx(result.by_chance_error, abs=0.012)
 

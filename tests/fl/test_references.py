@@ -22,8 +22,8 @@ from fl.references import (
     find_antenna,
     fit_covariance,
     map_kriging,
-    map_nearest_neighbours,
     map_path_loss,
+    predict_by_neighbours,
 )
 from fl.round.final import measure_references
 from fl.types import NEW_PLACE, Antennas, HeldOut, Local, Public
@@ -126,8 +126,8 @@ def test_neighbours_weigh_by_distance():
     x = np.array([[0.0, 0.0], [3.0, 0.0], [100.0, 0.0]])
     y = np.array([-80.0, -90.0, 0.0])
     expected = (-80 / 2 - 90 / 3) / (1 / 2 + 1 / 3)
-    assert_allclose(map_nearest_neighbours(x, y, np.array([[1.0, 0.0]]), 2), expected)
-    assert_allclose(map_nearest_neighbours(x[:1], y[:1], x, 25), -80.0)
+    assert_allclose(predict_by_neighbours(2, 0, x, y, np.array([[1.0, 0.0]])), expected)
+    assert_allclose(predict_by_neighbours(25, 0, x[:1], y[:1], x), -80.0)
 
 
 def test_places_are_looked_up_alike_in_pieces_and_together(monkeypatch):
@@ -137,12 +137,12 @@ def test_places_are_looked_up_alike_in_pieces_and_together(monkeypatch):
     place_m = draw.uniform(0, 100, (20, 2))
     place_m[7] = np.nan
     houses = Buildings(np.array([shapely.box(10, 10, 60, 90)]), np.array([9.0]))
-    together = map_nearest_neighbours(x, y, place_m[:7], 5), houses.is_indoors(place_m)
+    together = predict_by_neighbours(5, 0, x, y, place_m[:7]), houses.is_indoors(place_m)
     assert together[1].any()
     assert not together[1].all()
     monkeypatch.setattr("fl.references._AT_ONCE", 3)
     monkeypatch.setattr("netsim.city.buildings._TABLE", 3)
-    assert (map_nearest_neighbours(x, y, place_m[:7], 5) == together[0]).all()
+    assert (predict_by_neighbours(5, 0, x, y, place_m[:7]) == together[0]).all()
     assert (houses.is_indoors(place_m) == together[1]).all()
 
 

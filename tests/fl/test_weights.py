@@ -97,7 +97,7 @@ def test_label_index_is_scipy_s_and_hangs_on_the_order_of_classes():
 def test_labels_of_a_range_fall_into_bins_and_those_beyond_into_the_last():
     part = Wasserstein(distance="label-range")
     rows = [[-140.0, -138.1, -137.9], [-44.0, -30.0, -200.0, -45.0]]
-    pmf = part.receive_disclosed(build_labelled(*rows), FACTS, part.start()).pmf
+    pmf = part.receive_disclosed(build_labelled(*rows), FACTS, part.start()).labels.value[:, 1:]
     expected = [2 / 3, 1 / 3, *[0] * 46]
     assert pmf[0] == approx(expected)
     expected = [1 / 4, *[0] * 46, 3 / 4]
@@ -112,7 +112,7 @@ def test_a_histogram_is_disclosed_once_and_again_when_it_changes():
         assert part.figures(state)["histograms_disclosed"] == disclosed
     state = part.receive_disclosed(build_labelled([0, 0]), FACTS, state)
     # who is away is still known
-    assert len(state.row) == 2
+    assert len(state.labels.key) == 2
     assert "no noise hides it" in lines(part.notices(None))[0]
 
 

@@ -14,7 +14,7 @@ from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public, RoundContext
 from netsim.columns import frozen
 from netsim.rng import Rng
-from netsim.units import AnyFloats, FloatArray, IntArray
+from netsim.units import AnyFloats, BoolArray, FloatArray, IntArray
 
 _AROUND_M = 25.0
 _LEAST_STD = 1e-9  # a map that is as flat tells nothing
@@ -75,14 +75,12 @@ class Column(ABC):
 
     names: ClassVar[tuple[str, ...]]
     """one of each number"""
-    grant: ClassVar[str]
-    """what of a view it reads, in words"""
 
-    @abstractmethod
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
     ) -> Tally:
-        """What it remembers after a view."""
+        """What it remembers after a view; nothing, unless it reads views."""
+        return tally
 
     @abstractmethod
     def compute(self, tally: Tally, scene: Scene, ue: IntArray) -> FloatArray:
@@ -100,12 +98,9 @@ def add_by_ue(total: FloatArray | None, ue: IntArray, value: FloatArray) -> Floa
     """Totals (N, ...) by UE, which grow with the largest number, after values (n, ...) of UEs (n,),
     each of them once or more.
     """
-    size = int(ue.max(initial=-1)) + 1
-    if total is not None:
-        size = max(size, len(total))
-    grown = np.zeros((size, *value.shape[1:]))
-    if total is not None:
-        grown[: len(total)] = total
+    before = value[:0] if total is None else total
+    grown = np.zeros((max(len(before), ue.max(initial=-1) + 1), *value.shape[1:]))
+    grown[: len(before)] = before
     np.add.at(grown, ue, value)
     return grown
 
@@ -125,6 +120,18 @@ def standardise_maps(score: FloatArray) -> FloatArray:
     return np.where(std > _LEAST_STD, centred / np.maximum(std, _LEAST_STD), 0.0)
 
 
-def find_hour(time_s: FloatArray, facts: RoundContext) -> FloatArray:
-    """Hours since Monday's midnight (n,) by the wall clock at times (n,); NaN if unknown."""
-    return (facts.week_s + (time_s - facts.time_s)) / 3600.0
+def classify_hours(
+    hour: FloatArray, work: tuple[float, float] = (10.0, 16.0)
+) -> tuple[BoolArray, BoolArray, BoolArray]:
+    """Which hours (n,) since Monday's midnight are of a night, from 0 to 6; between the hours
+    `work` of a workday, both included; and of a weekend. An unknown one (NaN) is none of them.
+    """
+    of_day = hour % 24.0
+    is_weekend = hour % 168.0 >= 120.0
+    is_work = (of_day >= work[0]) & (of_day <= work[1]) & np.logical_not(is_weekend)
+    return of_day <= 6.0, is_work, is_weekend
+
+
+def find_middle_hour(facts: RoundContext) -> FloatArray:
+    """Hour since Monday's midnight of the middle of a window by the wall clock; NaN if unknown."""
+    return np.asarray((facts.week_s - facts.round_s / 2) / 3600.0)

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from fl.attacks.base import View
-from fl.attacks.columns.base import Column, Scene, Tally, add_by_ue, look_up_ues
+from fl.attacks.columns.base import (
+    Column,
+    Scene,
+    Tally,
+    add_by_ue,
+    classify_hours,
+    find_middle_hour,
+    look_up_ues,
+)
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import RoundContext
 from netsim.rng import Rng
@@ -41,7 +49,6 @@ class RowFilters(Column):
         "filter by layer at work",
         "filter by gradient at work",
     )
-    grant = "single updates"
 
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
@@ -76,12 +83,11 @@ def classify_window(facts: RoundContext) -> int:
     longer than 6 h; 2 of one at work, a longer one on a workday, or without a clock, or a short one
     about noon; 0 of others.
     """
-    hour = (facts.week_s - facts.round_s / 2) / 3600.0 % 168.0
-    of_day = hour % 24.0
+    is_night, is_work, is_weekend = classify_hours(find_middle_hour(facts))
     is_long = facts.round_s > 21600.0  # night and day are one window
-    if hour >= 120.0 or (of_day <= 6.0 and not is_long):
+    if is_weekend or (is_night and not is_long):
         return 1
-    return 2 if is_long or 10.0 <= of_day <= 16.0 else 0
+    return 2 if is_long or is_work else 0
 
 
 def measure_rows(view: View, place_m: FloatArray) -> FloatArray:
@@ -89,9 +95,9 @@ def measure_rows(view: View, place_m: FloatArray) -> FloatArray:
     not usable, and where a network has diverged or is not known.
     """
     measured = np.zeros((len(view.update), 2, len(place_m)))
-    for m in np.unique(view.source_model):
+    for m, rows in view.group_usable_rows():
         gradients = _build_place_gradients(view, m, place_m)
-        for row in np.flatnonzero(view.is_usable & (view.source_model == m)):
+        for row in rows:
             measured[row] = gradients.measure_update(view.update[row])
     measured[:, 1] = view.update.shape[1] * measured[:, 1] ** 2
     return measured

@@ -2,7 +2,7 @@ r"""Homes and workplaces from all channels together, weighed as made-up towns te
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from math import inf
 from pathlib import Path
@@ -14,7 +14,7 @@ from scipy.special import log_softmax, logsumexp
 
 from fl.attacks.base import Attack, MadeUpTown, View
 from fl.attacks.columns import COLUMNS
-from fl.attacks.columns.base import Scene, build_scene
+from fl.attacks.columns.base import Column, Scene, Tally, build_scene
 from fl.attacks.place_maps import find_highest_places
 from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
@@ -31,7 +31,7 @@ _MOST_NUMBERS = 20_000_000  # of a lesson: 80 MB
 
 @frozen
 class Gathered:
-    """What all columns remember, by their names, and the UEs (k,) that were seen."""
+    """What all columns remember, by their first names, and the UEs (k,) that were seen."""
 
     tally: Any  # a dict[str, Tally] with the entries that a checkpoint has
     ue: IntArray
@@ -129,12 +129,12 @@ class Fused(Attack):
     ) -> tuple[Estimates, Gathered]:
         scene = build_scene(facts.public, self.cell_m, self.label)
         tally = {
-            name: column.observe(view, facts, scene, state.tally.get(name, {}), rng)
-            for name, column in _name_columns()
+            column.names[0]: column.observe(view, facts, scene, before, rng)
+            for column, before in _list_tallies(state)
         }
         state = Gathered(tally, np.union1d(state.ue, view.ue))
         if self.is_in_town:
-            return Estimates.from_places(state.ue[:0], state.ue[:0], "answer", _no_places()), state
+            return Estimates.none(), state
         return self._answer(view.ue, view.model, state, scene), state
 
     def conclude(self, state: Gathered, facts: RoundContext, rng: Rng) -> Estimates | None:
@@ -146,11 +146,8 @@ class Fused(Attack):
 
     def compute_columns(self, state: Gathered, scene: Scene, ue: IntArray) -> FloatArray:
         """f_u(x) (k, n, G) of UEs (n,), in the order of `list_names`."""
-        maps = [
-            column.compute(state.tally.get(name, {}), scene, ue).astype("float32")
-            for name, column in _name_columns()
-        ]
-        return np.concatenate(maps)
+        maps = [column.compute(tally, scene, ue) for column, tally in _list_tallies(state)]
+        return np.concatenate(maps, dtype="float32")
 
     def _answer(self, ue: IntArray, model: IntArray, state: Gathered, scene: Scene) -> Estimates:
         """Homes and workplaces (status) of targets (n,), weighed by the probability of their discs:
@@ -243,9 +240,9 @@ def _compute_loss(
     return loss, slope
 
 
-def _name_columns() -> Iterator[tuple[str, Any]]:
-    for column in COLUMNS:
-        yield type(column).__name__, column
+def _list_tallies(state: Gathered) -> list[tuple[Column, Tally]]:
+    """All columns, and what each remembers."""
+    return [(column, state.tally.get(column.names[0], {})) for column in COLUMNS]
 
 
 def list_names() -> list[str]:
@@ -261,7 +258,3 @@ def read_general_weights() -> dict[str, tuple[float, ...]]:
     text = Path(__file__).with_name("fused.toml").read_text(encoding="utf-8")
     table = tomllib.loads(text)
     return {kind: tuple(table[kind].get(name, 0.0) for name in list_names()) for kind in KINDS}
-
-
-def _no_places() -> FloatArray:
-    return np.zeros((0, 2))

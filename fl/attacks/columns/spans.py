@@ -5,7 +5,15 @@ they hold.
 import numpy as np
 
 from fl.attacks.base import View, look_up_or_nan
-from fl.attacks.columns.base import Column, Scene, Tally, look_up_ues, standardise_maps
+from fl.attacks.columns.base import (
+    Column,
+    Scene,
+    Tally,
+    classify_hours,
+    find_middle_hour,
+    look_up_ues,
+    standardise_maps,
+)
 from fl.attacks.columns.company import SumsSoFar, mark_members, remove_momentum
 from fl.attacks.place_maps import PlaceMaps, pair_owners_with_sources
 from fl.attacks.span import Span
@@ -17,8 +25,8 @@ from netsim.units import FloatArray, IntArray
 _SPANS = tuple(Span(layer=layer, rank=rank, add="scores") for layer in (1, 2) for rank in (20, 64))
 _RIDGE = 1.0  # sums
 _MOST_MEMBERS = 500  # their products and maps take 100 MB
-_QUARTER_S = 6 * 3600.0
-_WORKDAYS = 20  # quarters of days
+_LONGEST_S = 6 * 3600.0  # of a window that has an hour
+_WORK = (6.0, 18.0)
 _CLASSES = 3  # of windows
 
 
@@ -34,7 +42,6 @@ class SpanMaps(Column):
         for which in ("always", "at night", "at work", "by company")
         for span in _SPANS
     )
-    grant = "updates or sums, and who is in them"
 
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
@@ -72,7 +79,9 @@ def _classify_window(facts: RoundContext) -> int:
     """1 of a short window whose middle lies in a workday's night, 2 of one in its hours of 6 to 18,
     0 of any other.
     """
-    quarter = (facts.week_s - facts.round_s / 2) // _QUARTER_S
-    if facts.round_s <= _QUARTER_S and quarter < _WORKDAYS:
-        return (1, 2, 2, 0)[int(quarter) % 4]
-    return 0
+    is_night, is_work, is_weekend = classify_hours(find_middle_hour(facts), _WORK)
+    if facts.round_s > _LONGEST_S or is_weekend:
+        return 0
+    if is_night:
+        return 1
+    return 2 if is_work else 0

@@ -13,15 +13,15 @@ from fl.attacks.columns.base import (
     Scene,
     Tally,
     add_by_ue,
-    find_hour,
+    classify_hours,
     look_up_ues,
     standardise_maps,
 )
 from fl.attacks.network_positioning import NetworkPositioning
 from fl.tracking.population import Everywhere
-from fl.types import RoundContext
+from fl.types import RoundContext, Timing
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 _SOFT_DB = 9.0
 _LEAST = 0.02  # of the law of cells
@@ -31,46 +31,38 @@ _USUAL_SHARE = 0.85  # of uploads that are decoded,
 _SPREAD = 0.25  # and how far it is from that
 _LEAST_S = 1e-9
 _MOST_DBM = 1e6  # a map that predicts more has diverged
-_NIGHT = (0.0, 6.0)  # hours of day in which an upload that is asked for tells of home,
-_WORK = (10.0, 16.0)  # and on workdays of work
+_HOURS = ("night", "work")  # when an upload that is asked for tells of home, and of work
 
 
-def classify_requests(
-    view: View, facts: RoundContext, first: IntArray
-) -> tuple[BoolArray, BoolArray]:
-    """Which rows `first` (n,) of a view's timing were asked for at night, all if no clock is known,
-    and which in working hours.
+def find_uploads(view: View) -> tuple[IntArray, Timing] | None:
+    """UEs (n,) of a view, and times of the first row of each; None where none are known, or in a
+    later phase than the first, whose uploads have the same cell and hour.
     """
-    if view.timing is None:
-        none = np.zeros(len(first), dtype=bool)
-        return none, none
-    hour = find_hour(view.timing.requested_s[first], facts)
-    of_day = hour % 24.0
-    is_night = np.isnan(hour) | ((of_day >= _NIGHT[0]) & (of_day <= _NIGHT[1]))
-    is_work = (of_day >= _WORK[0]) & (of_day <= _WORK[1]) & (hour % 168.0 < 120.0)
-    return is_night, is_work
-
-
-def find_first_rows(view: View) -> tuple[IntArray, IntArray]:
-    """UEs (n,) of a view, and the first row (n,) of each; none of a later phase than the first,
-    whose uploads have the same cell and hour.
-    """
+    if view.timing is None or view.phase != view.learner.phases[0]:
+        return None
     ue, first = np.unique(view.ue, return_index=True)
-    if view.phase != view.learner.phases[0]:
-        return ue[:0], first[:0]
-    return ue, first
+    return ue, view.timing.select(first)
+
+
+def add_by_hours(
+    tally: Tally, facts: RoundContext, ue: IntArray, timing: Timing, value: FloatArray
+) -> Tally:
+    """A tally with values (n, ...) of uploads of UEs (n,) added: of those that were asked for at
+    night, all if no clock is known; and in working hours.
+    """
+    hour = (facts.week_s + (timing.requested_s - facts.time_s)) / 3600.0
+    is_night, is_work, _ = classify_hours(hour)
+    classes = zip(_HOURS, (is_night | np.isnan(hour), is_work), strict=True)
+    return {
+        name: add_by_ue(tally.get(name), ue[is_class], value[is_class])
+        for name, is_class in classes
+    }
 
 
 class FloorArea(Column):
     """log(A + 200 m2), with A the floor area of buildings within 25 m."""
 
     names = ("floor area",)
-    grant = "the plan of the town"
-
-    def observe(
-        self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
-    ) -> Tally:
-        return tally
 
     def compute(self, tally: Tally, scene: Scene, ue: IntArray) -> FloatArray:
         law = standardise_maps(np.log(scene.floor_m2 + _OPEN_M2))
@@ -84,46 +76,28 @@ class SendingCells(Column):
     """
 
     names = ("cells at night", "cells at work", "cells not used")
-    grant = "cells of uploads"
 
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
     ) -> Tally:
-        ue, first = find_first_rows(view)
-        if view.timing is None or scene.level_db is None:
+        uploads = find_uploads(view)
+        if uploads is None or scene.level_db is None:
             return tally
-        cell = view.timing.base_station[first]
-        next_tally = dict(tally)
-        hours = classify_requests(view, facts, first)
-        for name, is_class in zip(("night", "work"), hours, strict=True):
-            tells = np.flatnonzero(is_class & (cell >= 0))
-            used = np.zeros((len(tells), len(scene.level_db)))
-            used[np.arange(len(tells)), cell[tells]] = 1.0
-            next_tally[name] = add_by_ue(tally.get(name), ue[tells], used)
-        return next_tally
+        ue, timing = uploads
+        used = timing.base_station[:, None] == np.arange(len(scene.level_db))
+        return add_by_hours(tally, facts, ue, timing, used.astype(float))
 
     def compute(self, tally: Tally, scene: Scene, ue: IntArray) -> FloatArray:
         if not tally or scene.level_db is None:
             return self.build_zeros(ue, scene)
         law = np.log(np.maximum(softmax(scene.level_db / _SOFT_DB, axis=0), _LEAST))
-        night = look_up_ues(tally["night"], ue)
-        nights = night.sum(axis=1, keepdims=True)
-        share_used = night / np.maximum(nights, 1.0)
-        unused = np.log(1.0 + 0.5 / np.maximum(nights, 1.0) - share_used)
+        counts = np.stack([look_up_ues(tally[name], ue) for name in _HOURS])  # (2, n, n_cell)
+        n = counts.sum(axis=2, keepdims=True)
+        n_or_one = np.maximum(n, 1.0)
+        laws = counts * np.minimum(n, _MOST_UPLOADS) / n_or_one @ law
+        unused = np.log(1.0 + 0.5 / n_or_one[0] - counts[0] / n_or_one[0])
         strongest = scene.level_db.argmax(axis=0)
-        return np.stack(
-            [
-                _average_laws(night, law),
-                _average_laws(look_up_ues(tally["work"], ue), law),
-                np.where(nights > 0, unused, 0.0)[:, strongest],
-            ]
-        )
-
-
-def _average_laws(counts: FloatArray, law: FloatArray) -> FloatArray:
-    """min(N, 4) times the mean law (n, G) of counts (n, n_cell), with laws (n_cell, G)."""
-    n = counts.sum(axis=1, keepdims=True)
-    return counts * np.minimum(n, _MOST_UPLOADS) / np.maximum(n, 1.0) @ law
+        return np.stack([*laws, np.where(n[0] > 0, unused, 0.0)[:, strongest]])
 
 
 class ArrivalDelays(Column):
@@ -132,7 +106,6 @@ class ArrivalDelays(Column):
     """
 
     names = ("delay by signal", "signal")
-    grant = "arrival times, and the learnt map"
 
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
@@ -144,11 +117,12 @@ class ArrivalDelays(Column):
             signal = view.learner.predict_strongest_dbm(after, scene.place_m, models)
             if signal is not None and (np.abs(signal) <= _MOST_DBM).all():
                 next_tally["signal"] = standardise_maps(signal)
-        ue, first = find_first_rows(view)
-        if view.timing is None or not len(ue):
+        uploads = find_uploads(view)
+        if uploads is None:
             return next_tally
-        taken_s = view.timing.arrived_s[first] - view.timing.requested_s[first]
-        value = np.log(np.maximum(taken_s, _LEAST_S) / view.timing.n_bits[first])
+        ue, timing = uploads
+        taken_s = timing.arrived_s - timing.requested_s
+        value = np.log(np.maximum(taken_s, _LEAST_S) / timing.n_bits)
         is_heard = np.isfinite(value)
         if is_heard.any():
             value = value[is_heard] - value[is_heard].mean()
@@ -169,13 +143,12 @@ class ArrivalDelays(Column):
 
 def score_normally(total: FloatArray) -> FloatArray:
     """Normal scores (N,) of the means of totals (N, 2), count and sum; 0 of who has none."""
+    from scipy.stats import rankdata  # here, since it loads for long
+
     known = np.flatnonzero(total[:, 0])
     mean = np.round(total[known, 1] / total[known, 0], 9)
-    rank = np.searchsorted(np.sort(mean), mean, "left") + np.searchsorted(
-        np.sort(mean), mean, "right"
-    )
     score = np.zeros(len(total))
-    score[known] = ndtri(rank / 2.0 / np.maximum(len(known), 1))
+    score[known] = ndtri((rankdata(mean) - 0.5) / np.maximum(len(known), 1))
     return score
 
 
@@ -185,14 +158,13 @@ class Losses(Column):
     """
 
     names = ("level", "share decoded by level")
-    grant = "who was asked, and who was lost"
 
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
     ) -> Tally:
-        ue, _ = find_first_rows(view)
         if view.asked is None or view.phase != view.learner.phases[0]:
             return tally
+        ue = np.unique(view.ue)
         asked = np.unique(view.asked)
         return {
             "asked": add_by_ue(tally.get("asked"), asked, np.ones(len(asked))),
@@ -218,30 +190,22 @@ class OperatorFixes(Column):
     """
 
     names = ("fixes at night", "fixes at work")
-    grant = "measurements of the operator"
 
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
     ) -> Tally:
-        ue, first = find_first_rows(view)
-        if view.timing is None or view.timing.network is None or not len(ue):
+        uploads = find_uploads(view)
+        if uploads is None or uploads[1].network is None:
             return tally
+        ue, timing = uploads
         law = NetworkPositioning(population=Everywhere())
-        next_tally = dict(tally)
-        hours = classify_requests(view, facts, first)
-        for name, is_class in zip(("night", "work"), hours, strict=True):
-            fixes = view.timing.network.select(first[is_class])
-            rows = law.compute_log_laws(fixes, scene.grid, scene.public)[:, scene.place]
-            is_fixed = fixes.cell >= 0
-            rows = np.column_stack([is_fixed.astype(float), np.where(is_fixed[:, None], rows, 0.0)])
-            next_tally[name] = add_by_ue(tally.get(name), ue[is_class], rows)
-        return next_tally
+        rows = law.compute_log_laws(timing.network, scene.grid, scene.public)[:, scene.place]
+        is_fixed = timing.network.cell[:, None] >= 0
+        rows = np.column_stack([is_fixed, np.where(is_fixed, rows, 0.0)])
+        return add_by_hours(tally, facts, ue, timing, rows)
 
     def compute(self, tally: Tally, scene: Scene, ue: IntArray) -> FloatArray:
         if not tally:
             return self.build_zeros(ue, scene)
-        laws = []
-        for name in ("night", "work"):
-            total = look_up_ues(tally[name], ue)
-            laws.append(total[:, 1:] / np.maximum(total[:, :1], 1.0))
-        return np.stack(laws)
+        total = np.stack([look_up_ues(tally[name], ue) for name in _HOURS])
+        return total[:, :, 1:] / np.maximum(total[:, :, :1], 1.0)

@@ -12,14 +12,21 @@ from pytest import fixture, mark
 from scipy.stats import norm
 
 from fl.attacks.base import View
-from fl.attacks.columns.base import add_by_ue, build_scene, look_up_ues, standardise_maps
+from fl.attacks.columns.base import (
+    add_by_ue,
+    build_scene,
+    classify_hours,
+    look_up_ues,
+    standardise_maps,
+)
 from fl.attacks.columns.uploads import (
     ArrivalDelays,
     FloorArea,
     Losses,
     OperatorFixes,
     SendingCells,
-    classify_requests,
+    add_by_hours,
+    find_uploads,
     score_normally,
 )
 from fl.attacks.network_positioning import NetworkPositioning
@@ -173,9 +180,18 @@ def test_a_flat_map_stands_at_zero():
     ],
 )
 def test_hours_of_night_and_of_work(public, hour, day, expected):
-    view = build_view([0])
-    found = classify_requests(view, at_hour(public, hour, day), np.array([0]))
-    assert tuple(is_class.item() for is_class in found) == expected
+    ue, timing = find_uploads(build_view([0]))
+    tally = add_by_hours({}, at_hour(public, hour, day), ue, timing, np.ones(1))
+    assert (len(tally["night"]) > 0, len(tally["work"]) > 0) == expected
+
+
+def test_hours_are_of_a_night_of_work_or_of_a_weekend():
+    hour = np.array([0, 6, 6.5, 10, 16, 16.5, 119, 120, 130, 162.5, 168, nan])
+    is_night, is_work, is_weekend = classify_hours(hour)
+    assert_array_equal(hour[is_night], [0, 6, 120, 168])
+    assert_array_equal(hour[is_work], [10, 16])
+    assert_array_equal(hour[is_weekend], [120, 130, 162.5])
+    assert_array_equal(hour[classify_hours(hour, (6.5, 24.0))[1]], [6.5, 10, 16, 16.5, 119])
 
 
 # -- cells
