@@ -316,4 +316,4 @@ def _compute_digest(tree: NDArray[np.uint8], data: list[NDArray[np.uint8]]) -> N
     digest = hashlib.sha256(tree.tobytes())
     for part in data:
         digest.update(part.data)
-    return np.frombuffer(digest.digest(), dtype=np.uint8)
+    return np.frombuffer(digest.digest(), np.uint8)

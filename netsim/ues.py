@@ -125,14 +125,6 @@ class Looks:
         stride = ticks // (MOST_ROWS // max(ues, 1)) + 1
         return cls(stride * tick_s, ues, ticks // stride)
 
-    def find_last_until(self, time_s: float) -> int:
-        """Number of the last look at or before a time, from 0."""
-        return min(find_last_multiple(time_s, self.every_s), self.last)
-
-    def find_last_before(self, time_s: float) -> int:
-        """Number of the last look before a time; -1 for none."""
-        return min(find_first_multiple(time_s, self.every_s) - 1, self.last)
-
 
 @frozen
 class UeStates(Columns):
@@ -203,10 +195,6 @@ class Trail:
         row[changed] = number
         return Trail(number, states, row), [piece for piece in rows if len(piece.ue)]
 
-    def skip(self, number: int) -> Trail:
-        """The state after looks up to `number` at which nothing had changed."""
-        return replace(self, looked=max(self.looked, number))
-
 
 @dataclass
 class Tracks:
@@ -225,11 +213,13 @@ class Tracks:
         """Look at the UEs, which have been as `before` since the last call, and are as `after` at
         time_s.
         """
-        passed = self.looks.find_last_before(time_s)
-        number = self.looks.find_last_until(time_s)
+        looks = self.looks
+        # numbers of the last look before time_s, -1 for none, and of the last at or before it
+        passed = min(find_first_multiple(time_s, looks.every_s) - 1, looks.last)
+        number = min(find_last_multiple(time_s, looks.every_s), looks.last)
         if passed > self.trail.looked:
             self._take(self.trail.looked + 1, before())
-            self.trail = self.trail.skip(passed)
+            self.trail = replace(self.trail, looked=passed)  # nothing changed until then
         if number > self.trail.looked:
             self._take(number, after())
 

@@ -94,7 +94,6 @@ class Weighted(Reward):
     reference = (
         "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
     )
-    example = {"kind": "weighted"}
 
     @property
     def reads(self) -> Mapping[str, str]:

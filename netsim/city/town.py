@@ -123,7 +123,7 @@ class Roads(Columns):
 
     @classmethod
     def from_lines(cls, line: Shapes | list["Geometry"], street_class: int) -> "Roads":
-        return cls(np.array(line, dtype=object), np.full(len(line), street_class))
+        return cls(np.array(line, object), np.full(len(line), street_class))
 
 
 @frozen
@@ -324,7 +324,7 @@ def _add_side_streets(
 
     blocks, split = _split_shapes(find_faces(roads.line, closed), large, "cut", 2, rng)
     cut = np.concatenate(
-        [np.array([], dtype=object), *(_find_cut_lines(*cut_shapes) for cut_shapes in split)]
+        [np.array([], object), *(_find_cut_lines(*cut_shapes) for cut_shapes in split)]
     )
     near = shapely.distance(cut, shapely.points(area.centre_m)) < _OLD_TOWN * area.side_m.min()
     return _node_roads(

@@ -59,7 +59,6 @@ class GaussMarkov(Mobility):
         "INFOCOM 1999; Camp, Boleng, Davies, 'A survey of mobility models for ad hoc network "
         "research', 2002, Sec. 2.5"
     )
-    example = {"kind": "gauss-markov"}
 
     kind: Literal["gauss-markov"] = "gauss-markov"
     speed_m_s: float = Field(1.2, gt=0, le=100)

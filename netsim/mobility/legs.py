@@ -128,7 +128,6 @@ class RandomWaypoint(Legged):
         "0); Navidi and Camp, 'Stationary distributions for the random waypoint mobility model', "
         "IEEE TMC 3(1), 2004"
     )
-    example = {"kind": "random-waypoint"}
 
     kind: Literal["random-waypoint"] = "random-waypoint"
     speed_m_s: Span = (0.8, 1.6)
@@ -288,7 +287,6 @@ class Manhattan(Legged):
         "[important] Bai, Sadagopan, Helmy, 'IMPORTANT: a framework to systematically analyze "
         "the impact of mobility', INFOCOM 2003; ETSI TR 101 112 (UMTS 30.03), B.1.4.1.2"
     )
-    example = {"kind": "manhattan"}
     needs = {"street grid": "it walks along the streets of a grid; take city grid"}
 
     kind: Literal["manhattan"] = "manhattan"

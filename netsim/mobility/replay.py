@@ -1,9 +1,9 @@
 """Replay of a measured trace: positions, times and measurements of UEs are those of the file."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from math import inf, nan
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -37,7 +37,7 @@ class TraceRows(Columns):
     due: BoolArray | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Replayed(State):
     """n_seen: number of rows up to now; last_row (n_ue,): the last of them of each UE, -1 before
     its first.
@@ -81,8 +81,8 @@ class Replay(Mobility, TraceSetting):
     """a UE is absent if its last fix is older than this, s; none: 1.5 times the sampling interval
     of the trace"""
 
-    has_own_fixes: ClassVar = True
-    replays: ClassVar = True
+    has_own_fixes = True
+    replays = True
     reference = "netsim: recorded, not modelled"
     example = {"kind": "replay", "trace": "trace.csv"}
 
@@ -162,7 +162,7 @@ class Replay(Mobility, TraceSetting):
             position_m=nowhere_m,
             n_seen=0,
             last_row=last_row,
-            ue=np.asarray(ue, dtype=np.int64),
+            ue=ue,
             absent_after_s=self.presence(trace).absent_after_s,
             rows=rows.select(order),
         )

@@ -106,7 +106,6 @@ class Resident(Mobility):
         "Nature Physics 6, 2010; Pappalardo et al., 'Returners and explorers dichotomy in human "
         "mobility', Nature Communications 6, 2015 (gravity)"
     )
-    example = {"kind": "resident"}
     needs = {
         "streets": (
             "residents travel along streets; take city town or grid, or give footprints a "

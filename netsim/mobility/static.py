@@ -37,7 +37,6 @@ class Static(Still):
     """
 
     reference = "netsim: a fixed deployment"
-    example = {"kind": "static"}
 
     kind: Literal["static"] = "static"
     positions_m: Points | None = None

@@ -174,7 +174,6 @@ class FreeSpace(PathLoss):
     """Free-space loss 20 log10(4 pi f d / c) with isotropic antennas; d is the 3D distance."""
 
     reference = "Friis, 'A note on a simple transmission formula', Proc. IRE 34(5), 1946"
-    example = {"kind": "free-space"}
 
     kind: Literal["free-space"] = "free-space"
 
@@ -189,7 +188,6 @@ class PowerLaw(PathLoss):
     """
 
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 39"
-    example = {"kind": "power-law"}
 
     kind: Literal["power-law"] = "power-law"
     exponent: float = Field(3.76, gt=0, le=20)
@@ -210,7 +208,6 @@ class LosNlos(PathLoss):
     reference = (
         "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
     )
-    example = {"kind": "los-nlos"}
     needs_sight = True
 
     kind: Literal["los-nlos"] = "los-nlos"
@@ -233,7 +230,6 @@ class LogDistance(PathLoss):
     """
 
     reference = "Rappaport, 'Wireless Communications', 2nd ed., 2002, Eq. 4.68"
-    example = {"kind": "log-distance"}
 
     kind: Literal["log-distance"] = "log-distance"
     exponent: float = Field(3.5, gt=0, le=20)
@@ -361,7 +357,6 @@ class UrbanMacro(_Urban):
 
     kind: Literal["uma"] = "uma"
     reference = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMa)"
-    example = {"kind": "uma"}
     bs_heights_m = (20.0, 30.0)
     slopes_db = (28.0, 22.0, 9.0)
     hidden_db = (13.54, 39.08, 20.0, 0.6)
@@ -419,7 +414,6 @@ class UrbanMicro(_Urban):
 
     kind: Literal["umi"] = "umi"
     reference = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMi - Street Canyon)"
-    example = {"kind": "umi"}
     bs_heights_m = (5.0, 20.0)
     slopes_db = (32.4, 21.0, 9.5)
     hidden_db = (22.4, 35.3, 21.3, 0.3)
@@ -439,7 +433,6 @@ class RuralMacro(_Tr38901Scenario):
     """average height of buildings (h of the table)"""
 
     reference = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (RMa)"
-    example = {"kind": "rma"}
     carrier_ghz = (0.5, 30.0)
     ue_heights_m = (1.0, 10.0)
     bs_heights_m = (10.0, 150.0)

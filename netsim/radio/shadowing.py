@@ -134,7 +134,6 @@ class NoShadowing(Shadowing):
     """No shadowing: 0 dB everywhere."""
 
     reference = "netsim: path loss alone"
-    example = {"kind": "none"}
 
     kind: Literal["none"] = "none"
 
@@ -280,7 +279,6 @@ class Independent(GaussianShadowing):
     """
 
     reference = "netsim: log-normal, without spatial correlation, a common simplification"
-    example = {"kind": "iid"}
 
     kind: Literal["iid"] = "iid"
 
@@ -331,7 +329,6 @@ class Correlated(GaussianShadowing):
         "Electron. Lett. 27(23), "
         "1991; Dietrich and Newsam, SIAM J. Sci. Comput. 18(4), 1997 (circulant embedding)"
     )
-    example = {"kind": "correlated"}
 
     kind: Literal["correlated"] = "correlated"
     decorrelation_m: float = Field(50.0, gt=0, le=1e9)

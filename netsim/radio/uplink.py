@@ -377,7 +377,6 @@ class Ideal(Uplink):
 
     kind: Literal["ideal"] = "ideal"
     reference = "netsim: the usual assumption of federated learning papers"
-    example = {"kind": "ideal"}
 
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
         n = len(cohort.ue)

@@ -427,7 +427,7 @@ class TraceSetting(TraceFile):
         if users == "id":
             return *keep_occurring(ids, user_of_row), notices
         if users == "all":
-            return ("all",), np.zeros(n, dtype=np.int64), notices
+            return ("all",), np.zeros(n, int), notices
         if users == "rows":
             names = tuple(f"row{k}" for k in range(1, n + 1))
             return names, np.arange(n), [notice("trace-users", how="every row is a user")]
@@ -583,7 +583,7 @@ def find_repeated(table: TraceTable) -> BoolArray:
         if key is not None
     ]
     order = np.lexsort(columns)
-    out = np.zeros(len(table), dtype=np.bool_)
+    out = np.zeros(len(table), bool)
     out[order[1:]] = np.all([np.diff(column[order]) == 0 for column in columns], axis=0)
     return out
 
@@ -601,7 +601,7 @@ def find_outliers(xy_m: FloatArray, cell: Codes | None, sigmas: float) -> BoolAr
     """|z| > sigmas in x or y, with the mean and standard deviation of the rows of each cell; None:
     of all.
     """
-    out = np.zeros(len(xy_m), dtype=np.bool_)
+    out = np.zeros(len(xy_m), bool)
     group = np.zeros(len(xy_m), np.int32) if cell is None else cell
     n_rows = np.maximum(np.bincount(group), 1)
     for axis_m in xy_m.T:

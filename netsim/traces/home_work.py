@@ -18,12 +18,10 @@ At most one place fulfils either. A long night elsewhere weighs no more than any
 driver who waits in many places, or of a user without a fix at night, nothing is a home.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from netsim.clock import DAY_S, Clock, compute_rounding_s
-from netsim.columns import no_places
+from netsim.columns import frozen, no_places
 from netsim.units import BoolArray, FloatArray, IntArray
 
 PLACE_M = 200.0
@@ -36,7 +34,7 @@ OFFICE_SHARE = 0.0
 _MIN_FIXES = 2  # of a stay: a single one counts as a visit
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class UserPlaces:
     """Places of a user: home_m, work_m and densest_m (2,), NaN for none; nights with a fix between
     0 and 6 h.

@@ -73,7 +73,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     except ValueError as error:
         raise BadInput(f"world.{error}") from None
     places = sorted({b.position_m for b in stations})
-    at_m = np.array(places, dtype=np.float64).reshape(-1, 2)
+    at_m = np.array(places, float).reshape(-1, 2)
     if layout is not None and (shifts_m := layout.shifts_m) is not None:
         at_m = np.concatenate([at_m + shift_m for shift_m in shifts_m])
     ground = Ground(

@@ -73,9 +73,9 @@ class IndoorShare(Part):
         unit = rng.uniform("indoor", ue, (5,)).T
         low, high = self.floors
         inside = unit[0] < self.share
-        extra = (unit[1] * (high - low + 1)).astype(np.int64)
+        extra = (unit[1] * (high - low + 1)).astype(int)
         storeys = low + np.minimum(extra, high - low)
-        floor = np.minimum((unit[2] * storeys).astype(np.int64), storeys - 1)
+        floor = np.minimum((unit[2] * storeys).astype(int), storeys - 1)
         depth_m = self.find_deepest_m(law) * np.minimum(unit[3], unit[4])
         return copy_with(
             Indoors.outdoors(ue),
@@ -118,7 +118,6 @@ class HalfNormal(ComputeSpread):
         "Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022: "
         "half-normal durations of training"
     )
-    example = {"kind": "half-normal"}
 
     @property
     def formula(self) -> str:
@@ -136,7 +135,6 @@ class LogNormal(ComputeSpread):
     """standard deviation of the logarithm of the factor"""
 
     reference = "netsim: assumed, the product of many independent factors"
-    example = {"kind": "log-normal"}
 
     @property
     def formula(self) -> str:

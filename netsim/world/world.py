@@ -117,7 +117,7 @@ def draw_budget(
         at_m=at_m,
         height_m=height_m,
         power_dbm=np.array([b.power_dbm for b in stations]),
-        azimuth_deg=np.array(azimuth_deg, dtype=np.float64),
+        azimuth_deg=np.array(azimuth_deg, float),
         ue_height_m=setting.ues.height_m,
         path_loss=law,
         loss_db=loss_db,
@@ -360,7 +360,7 @@ class World:
         sampled : the state that the fixes are samples of; None where the mobility model takes them.
         """
         if fixes.rsrp_dbm is not None:
-            cell = np.zeros(len(fixes), dtype=np.int64) if fixes.cell is None else fixes.cell
+            cell = np.zeros(len(fixes), int) if fixes.cell is None else fixes.cell
             return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm)
         if sampled is not None:
             return self._report_rsrp(fixes, self._compute_rsrp_dbm(sampled)[fixes.ue])
@@ -381,7 +381,7 @@ class World:
             std_m = trace.look_up_error_m(ue, time_s)
         else:
             std_m = np.full(len(ue), float(stated))
-        moment = np.round(time_s * 1e3).astype(np.int64)
+        moment = np.round(time_s * 1e3).astype(int)
         error_m = self.ground.streams.derive_rng("ues.position").normal(
             "error", ue, (2,), item=moment
         )
@@ -406,7 +406,7 @@ class World:
         time_s = fixes.time_s[row]
         radio = self.setting.radio
         if radio.measurement_noise_db > 0:
-            moment = np.round(time_s * 1e3).astype(np.int64)
+            moment = np.round(time_s * 1e3).astype(int)
             rng = self.ground.streams.derive_rng("radio.measurement")
             value += radio.measurement_noise_db * rng.normal(
                 "noise", number_row(ue, cell), item=moment
@@ -456,7 +456,7 @@ class World:
     def _look_at(self, state: State, served: Attachment | None) -> UeStates:
         indoors = self.find_state_indoors(state)
         n = len(self.ues)
-        inside = np.zeros(n, dtype=np.bool_) if indoors is None else indoors.inside
+        inside = np.zeros(n, bool) if indoors is None else indoors.inside
         return UeStates(
             state.position_m, inside, np.full(n, -1) if served is None else served.serving
         )
@@ -551,9 +551,7 @@ class World:
         if antenna not in self._elsewhere:
             site = number_sites((*self.stations, antenna))
             is_known = (site[:-1] == site[-1]).any()
-            drawn, name = (
-                (site[-1:], "") if is_known else (np.zeros(1, dtype=np.int64), ".elsewhere")
-            )
+            drawn, name = (site[-1:], "") if is_known else (np.zeros(1, int), ".elsewhere")
             budget = draw_budget(self.setting, (antenna,), drawn, self.ground, name)
             self._elsewhere[antenna] = KeptLinks(replace(budget, shifts_m=None))
         return self._elsewhere[antenna]
