@@ -205,12 +205,8 @@ def _read_plain(tree: object, kind: Any, place: str) -> Any:
 
 def _check_leaf(tree: object, fits: bool, expected: str, place: str) -> Any:
     if not fits:
-        raise ValueError(f"{_format_place(place)} is not {expected}")
+        raise ValueError(f"{place.lstrip('.') or 'the tree'} is not {expected}")
     return tree
-
-
-def _format_place(place: str) -> str:
-    return place.lstrip(".") or "the tree"
 
 
 _ARRAY = "__array__"

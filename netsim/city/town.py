@@ -15,7 +15,7 @@ import numpy as np
 from numpy.linalg import norm
 from pydantic import Field
 
-from netsim.city.base import City, map_to_span
+from netsim.city.base import SizedCity, map_to_span
 from netsim.city.buildings import Buildings
 from netsim.columns import Columns, frozen
 from netsim.geometry import Area
@@ -61,7 +61,7 @@ _FLOORS_STD = 1.2
 _MAX_FLOORS = 8
 
 
-class Town(City):
+class Town(SizedCity):
     r"""A town drawn from the seed, on streets that are no grid.
 
     The steps, with g = 145 m::
@@ -96,9 +96,6 @@ class Town(City):
     """east-west side of the area, m"""
     height_m: float = Field(2000.0, ge=300, le=6000)
     """north-south side of the area, m"""
-
-    def area(self, trace_area: Area | None) -> Area:
-        return Area(0.0, 0.0, self.width_m, self.height_m)
 
     def buildings(self, area: Area, streams: Streams) -> Buildings:
         return draw_town(self, streams.seed).buildings

@@ -267,25 +267,19 @@ class _Tr38901Scenario(PathLoss):
     def check(
         self, carrier_hz: float, ue_height_m: float, bs_heights_m: Mapping[str, float]
     ) -> None:
-        name = f"radio.path_loss: {self.kind_name()}"
-        low, high = self.carrier_ghz
-        if not low <= carrier_hz / 1e9 <= high:
-            raise BadInput(
-                f"{name} holds for carriers of {low:g} to {high:g} GHz, got "
-                f"{carrier_hz / 1e9:g} GHz; set carrier_hz"
-            )
-        low, high = self.ue_heights_m
-        if not low <= ue_height_m <= high:
-            raise BadInput(
-                f"{name} holds for UE heights of {low:g} to {high:g} m, got "
-                f"{ue_height_m:g} m; set ues.height_m"
-            )
-        low, high = self.bs_heights_m
+        remedy = "set height_m, or take another law"
+        checks = [
+            ("carriers of", self.carrier_ghz, " GHz", carrier_hz / 1e9, " GHz; set carrier_hz"),
+            ("UE heights of", self.ue_heights_m, " m", ue_height_m, " m; set ues.height_m"),
+        ]
         for station, height_m in bs_heights_m.items():
-            if not low <= height_m <= high:
+            rest = f" m of {station}; {remedy}"
+            checks.append(("base stations", self.bs_heights_m, " m high", height_m, rest))
+        for what, (low, high), unit, value, rest in checks:
+            if not low <= value <= high:
                 raise BadInput(
-                    f"{name} holds for base stations {low:g} to {high:g} m high, got {height_m:g} "
-                    f"m of {station}; set height_m, or take another law"
+                    f"radio.path_loss: {self.kind_name()} holds for {what} {low:g} to {high:g}"
+                    f"{unit}, got {value:g}{rest}"
                 )
 
     @staticmethod

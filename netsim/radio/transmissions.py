@@ -174,12 +174,6 @@ class Transmissions(Columns):
             return self.cohort
         return self.cohort.select(rows)
 
-    def count_sent_bits(self) -> FloatArray:
-        """Bits (n,) that were on the air up to since_s: delivered, of the current block, and
-        lost.
-        """
-        return self.n_bits - self.left_bits + self.lost_bits
-
     def find_next_s(self) -> FloatArray:
         """Time at which each row (n,) ends or becomes ready by itself; infinite for an ended
         one.
@@ -434,7 +428,8 @@ def summarise_uploads(lives: Transmissions, rows: IntArray) -> SentUploads:
     """The outcome of rows (k,), in this order; so far, of those that have not ended."""
     # the links are most of a cohort, and are not asked for
     lives = copy_with(lives, cohort=copy_with(lives.cohort, gain=None, fading=None)).select(rows)
-    sent_bits = lives.count_sent_bits()
+    # on the air up to since_s: delivered, of the current block, and lost
+    sent_bits = lives.n_bits - lives.left_bits + lives.lost_bits
     sent_j = lives.sent_j
     airtime_s = lives.airtime_s
     cohort = lives.cohort

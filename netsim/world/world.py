@@ -16,6 +16,7 @@ from netsim.geometry import Area
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.notice import Notice
 from netsim.radio.downlink import Attachment, Handover
+from netsim.radio.fading import RoundIndex
 from netsim.radio.indoor_links import Environment
 from netsim.radio.link_budget import Budget, KeptLinks, RadioLinks, split_positions
 from netsim.radio.path_loss import Pairs
@@ -33,7 +34,7 @@ from netsim.radio.uplink import Cohort
 from netsim.traces.trace import Trace
 from netsim.traces.values import Texts
 from netsim.ues import Fixes, Indoors, Looks, Observations, Tracks, Trail, UeStates
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
 from netsim.world.base_stations import BaseStation, Stations, collect_positions_m, number_sites
 from netsim.world.setting import WorldSetting
 
@@ -508,6 +509,16 @@ class World:
             level_dbm,
         )
 
+    def draw_fading(
+        self, ue: IntArray, n_bs: int, round_: RoundIndex, time_s: float, name: str = ""
+    ) -> ComplexArray | None:
+        """Small-scale amplitudes (n, n_bs, antennas) of UEs (n,) in a round; None without fading.
+        name : of other antennas than the world's base stations.
+        """
+        fading = self.setting.radio.fading
+        rng = self.ground.streams.derive_rng(f"radio.fading{name}")
+        return fading.draw_amplitudes(ue, n_bs, fading.find_block(round_, time_s), rng)
+
     def build_cohort(
         self, ue: IntArray, links: RadioLinks, round_: int, rows: IntArray, samples: FloatArray
     ) -> Cohort:
@@ -523,9 +534,7 @@ class World:
             linked = links.compute_sinr(radio.downlink.noise_dbm)[ue, serving]
             sinr = np.where(serving >= 0, linked, 0.0)
         complete = np.array_equal(ue, np.arange(len(self.ues)))  # then nothing is copied
-        block = radio.fading.find_block(round_, links.time_s)
-        rng = self.ground.streams.derive_rng("radio.fading")
-        fading = radio.fading.draw_amplitudes(ue, n_bs, block, rng)
+        fading = self.draw_fading(ue, n_bs, round_, links.time_s)
         gain = links.gain if complete else links.gain[ue]
         compute_s = self.training_s_per_sample[ue] * samples
         compute_j = self.setting.ues.compute_j_per_sample * samples
@@ -573,11 +582,7 @@ class World:
         links = self.link_elsewhere(antenna).compute_links(
             time_s, self.locate_ues(), self.find_indoors()
         )
-        fading = self.setting.radio.fading
-        block = fading.find_block(round_, time_s)
-        amplitude = fading.draw_amplitudes(
-            cohort.ue, 1, block, self.ground.streams.derive_rng("radio.fading.elsewhere")
-        )
+        amplitude = self.draw_fading(cohort.ue, 1, round_, time_s, ".elsewhere")
         nothing = np.zeros(len(cohort.ue))
         heard_amplitude = None if amplitude is None else amplitude[:, :, :antennas]
         unlimited = np.full(len(cohort.ue), np.inf)
@@ -604,18 +609,13 @@ def make_look(world: World, power: Power | None = None) -> Look:
 
     def look(ue: IntArray, round_: IntArray) -> SeenLinks:
         links = world.compute_links()
-        fading_of = world.setting.radio.fading
-        streams = world.ground.streams
-        block = fading_of.find_block(round_, links.time_s)
-        fading = fading_of.draw_amplitudes(
-            ue, links.gain.shape[1], block, streams.derive_rng("radio.fading")
-        )
+        fading = world.draw_fading(ue, links.gain.shape[1], round_, links.time_s)
         serving = world.find_serving(links).take(ue)
         gain = links.gain.take(ue, axis=0)
         power_w = None
         if power is not None and power.follows_links:
             power_w, _ = power.select_ues(ue).power_w(
-                gain, serving, world.max_power_w, None, streams.derive_rng("power")
+                gain, serving, world.max_power_w, None, world.ground.streams.derive_rng("power")
             )
         return SeenLinks(serving, gain, fading, power_w)
 
