@@ -23,7 +23,7 @@ from netsim.safe import OURS_MOST_BYTES, format_size, open_regular, open_replace
 
 Value = TypeVar("Value")
 
-REBUILT: dict[str, bool] = {"rebuilt": True}
+REBUILT = {"rebuilt": True}
 """Metadata of a field that a tree leaves out: a resumed run builds it again."""
 
 

@@ -16,6 +16,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 STOREY_M = 3.0  # [TR 38.901, Section 7.2] height of a floor: h_UT = 3 (n_fl - 1) + 1.5 m
 
 
+@frozen
 class _OfUes(Columns):
     """Columns with the UE of each row."""
 
@@ -37,7 +38,6 @@ class Indoors(_OfUes):
     in_vehicle (n,) : whether the UE is inside a vehicle.
     """
 
-    ue: IntArray
     building: IntArray
     floor: IntArray
     depth_m: FloatArray
@@ -71,7 +71,6 @@ class Fixes(_OfUes):
     radio supplies them.
     """
 
-    ue: IntArray
     time_s: FloatArray
     position_m: FloatArray
     rsrp_dbm: FloatArray | None = None
@@ -90,7 +89,6 @@ class Observations(_OfUes):
     (n,).
     """
 
-    ue: IntArray
     time_s: FloatArray
     position_m: FloatArray
     cell: IntArray

@@ -11,8 +11,8 @@ from netsim.errors import BadInput
 from netsim.part import OneOf, Part
 from netsim.units import FloatArray
 
-FIGURES: tuple[str, ...] = ("noise", "loss", "leakage", "lost", "leak", "named", "energy_j")
-RECORDED: tuple[str, ...] = ("noise", "lost", "leak", "energy_j")
+FIGURES = ("noise", "loss", "leakage", "lost", "leak", "named", "energy_j")
+RECORDED = ("noise", "lost", "leak", "energy_j")
 """those that are known in recorded rounds"""
 Figures = Mapping[str, FloatArray]
 """Costs of rounds without any weight, (B,) each.

@@ -368,9 +368,8 @@ def _read_heights(
     by_levels = 0
     unread: dict[int, tuple[str, object]] = {}
     for k, i in enumerate(feature.tolist()):
-        tags = features.tags[i]
         for name, unit_m in names.items():
-            value = tags.get(name)
+            value = features.tags[i].get(name)
             if is_absent(value):
                 continue
             if unit_m == 1.0:

@@ -217,8 +217,7 @@ class Generated(SizedCity):
             turn_rad = 2 * pi * unit[rows, 2:3]
             angle_rad = angle_rad[rows] + turn_rad
             reach_m = radius_m.max(axis=1, keepdims=True)
-            room_m = area.side_m - 2 * reach_m
-            centre_m = area.low_m + reach_m + unit[rows, 3:5] * room_m
+            centre_m = area.low_m + reach_m + unit[rows, 3:5] * (area.side_m - 2 * reach_m)
             corner_m = centre_m[:, None] + radius_m[:, :, None] * compute_ways(angle_rad)
             # against rounding
             footprint[rows] = shapely.polygons(np.clip(corner_m, area.low_m, area.high_m))

@@ -231,8 +231,7 @@ def _draw_river(area: Area, rng: Rng) -> tuple["Polygon", Shapes, "Geometry"]:
     )
     whole = shapely.buffer(axis, min(_RIVER_M, area.side_m.min() / 8) / 2)
     banks = shapely.intersection(shapely.boundary(whole), area.grow(_EXTENSION_M).to_polygon())
-    river = shapely.intersection(whole, area.to_polygon())
-    return river, shapely.get_parts(banks), axis
+    return shapely.intersection(whole, area.to_polygon()), shapely.get_parts(banks), axis
 
 
 def _place_park(node_m: FloatArray, river: "Polygon", rng: Rng) -> "Polygon | None":

@@ -156,12 +156,10 @@ class Replay(Mobility, TraceSetting):
         rows = TraceRows(
             trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm, trace.due
         )
-        nowhere_m = np.full((n_ue, 2), nan)
-        last_row = np.full(n_ue, -1, int)
         before = Replayed(
-            position_m=nowhere_m,
+            position_m=np.full((n_ue, 2), nan),
             n_seen=0,
-            last_row=last_row,
+            last_row=np.full(n_ue, -1, int),
             ue=ue,
             absent_after_s=self.presence(trace).absent_after_s,
             rows=rows.select(order),
@@ -179,9 +177,8 @@ class Replay(Mobility, TraceSetting):
         n_seen = _count_rows_until(rows, t1_s)
         last_row = state.find_last_rows(n_seen)
         fresh_s = state.absent_after_s
-        age_s = t1_s - rows.time_s[last_row]
         stale = last_row < 0
-        stale |= age_s > fresh_s + compute_rounding_s(fresh_s, t1_s)
+        stale |= t1_s - rows.time_s[last_row] > fresh_s + compute_rounding_s(fresh_s, t1_s)
         position_m = np.where(stale[:, None], nan, rows.position_m[last_row])
         # each UE's rows stay in order of time
         new = first + np.argsort(rows.ue[first:end], kind="stable")

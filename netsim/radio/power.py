@@ -185,8 +185,7 @@ class Fractional(Law):
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         if gain.shape[1] == 0:
             return np.full(len(gain), max_power_w)
-        cell = np.maximum(serving, 0)
-        loss_db = -db_from_ratio(gain[np.arange(len(gain)), cell])
+        loss_db = -db_from_ratio(gain[np.arange(len(gain)), np.maximum(serving, 0)])
         target_w = w_from_dbm(self.p0_dbm + self.alpha * loss_db)
         # fmin: not NaN, of an absent UE
         return np.where(serving >= 0, np.fmin(target_w, max_power_w), max_power_w)

@@ -348,8 +348,7 @@ class TraceSetting(TraceFile):
         table, plane = self._place_rows(table, border)
         fixes = table.fixes
         begins_s = fixes.time_s.min() if border is None else self._parse_edge_s("since")
-        timezone = table.choose_zone(self.timezone)
-        local = LocalTime.from_zone(timezone, plane.lon_deg, begins_s)
+        local = LocalTime.from_zone(table.choose_zone(self.timezone), plane.lon_deg, begins_s)
         zone = [notice("trace-relative")] if table.relative else local.notices
         moves = Moves(fixes.user, fixes.time_s - local.midnight_s, plane.xy_m)
         doubtful = [*report_doubts(table, moves)]
@@ -593,8 +592,7 @@ def count_rows_by_cell(table: TraceTable) -> list[tuple[int, int]]:
     if table.fixes.cell is None:
         return []
     n_rows = np.bincount(table.fixes.cell, minlength=len(table.cells))
-    order = np.argsort(-n_rows, kind="stable")
-    return [(c, n_rows[c]) for c in order if n_rows[c]]
+    return [(c, n_rows[c]) for c in np.argsort(-n_rows, kind="stable") if n_rows[c]]
 
 
 def find_outliers(xy_m: FloatArray, cell: Codes | None, sigmas: float) -> BoolArray:

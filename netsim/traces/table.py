@@ -366,11 +366,10 @@ class FixBuilder:
         track = self._n_tracks + segment
         self._n_tracks += 1 + int(segment.max(initial=0))
         places = {"lat": points.lat_deg, "lon": points.lon_deg}
-        users = np.full(n, user)
         self.add_rows(
             file,
             points.line,
-            {"user": users, "track": track, "time_s": points.time_s, **places},
+            {"user": np.full(n, user), "track": track, "time_s": points.time_s, **places},
         )
 
     def build_table(self, format: str) -> TraceTable:

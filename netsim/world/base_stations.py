@@ -495,8 +495,7 @@ def _find_columns(source: Source, line: int, header: Sequence[str]) -> list[int]
     }
     places = []
     for ours in _WANTED:
-        words = _WORDS.get(ours, ours).split()
-        columns = [plain[word] for word in words if word in plain]
+        columns = [plain[word] for word in _WORDS.get(ours, ours).split() if word in plain]
         if not columns:
             problem = f"no column {ours!r}; OpenCelliD files start with {','.join(_ORDER)}"
             source.refuse(line, f"{problem}; here: {', '.join(header)[:100]}")

@@ -337,10 +337,9 @@ class WorldSetting(Part):
     def _check_together(self) -> Self:
         self._check_needs("ues.mobility", self.ues.mobility)
         self._check_needs("radio.line_of_sight", self.radio.line_of_sight)
-        law = self.radio.path_loss
         if self.base_stations:  # those of a layout are checked when the world is built
             heights_m = {b.name: b.height_m for b in self.listed_stations}
-            law.check(
+            self.radio.path_loss.check(
                 self.radio.carrier_hz,
                 self.ues.height_m,
                 heights_m,

@@ -437,10 +437,9 @@ class World:
         rsrp = self._compute_rsrp_dbm(self.state)
         before = self.attached.serving
         self.attached, moved = self.handover.step(self.attached, rsrp, time_s)
-        after = self.attached.serving
         self._settled = not (moved.any() or np.isfinite(self.attached.since_s).any())
         for ue in np.flatnonzero(moved):
-            cells = before[ue], after[ue]
+            cells = before[ue], self.attached.serving[ue]
             event = HandoverEvent(time_s, int(ue), *cells, *rsrp[ue, cells])
             self.handovers.append(event)
 
@@ -528,10 +527,9 @@ class World:
         """
         n_bs = len(self.stations)
         serving = self.find_serving(links)[ue]
-        radio = self.setting.radio
         sinr = np.full(len(ue), np.inf)
         if n_bs:
-            linked = links.compute_sinr(radio.downlink.noise_dbm)[ue, serving]
+            linked = links.compute_sinr(self.setting.radio.downlink.noise_dbm)[ue, serving]
             sinr = np.where(serving >= 0, linked, 0.0)
         complete = np.array_equal(ue, np.arange(len(self.ues)))  # then nothing is copied
         fading = self.draw_fading(ue, n_bs, round_, links.time_s)

@@ -349,11 +349,10 @@ def _report_doubts(
         (normalise_id(name), identity) for name, rest in cells if (identity := normalise_id(rest))
     }
     if (n := len(dict(identities))) < len(identities):
-        names = format_count(n, "name")
         yield notice(
             "trace-cells-merged",
             header=header_of["cell"],
-            names=names,
+            names=format_count(n, "name"),
             number=len(identities),
             finer=finer,
         )
