@@ -23,7 +23,7 @@ from netsim.safe import OURS_MOST_BYTES, format_size, open_regular, open_replace
 
 Value = TypeVar("Value")
 
-REBUILT: dict[str, bool] = {"rebuilt": True}
+REBUILT = {"rebuilt": True}
 """Metadata of a field that a tree leaves out: a resumed run builds it again."""
 
 
@@ -205,12 +205,8 @@ def _read_plain(tree: object, kind: Any, place: str) -> Any:
 
 def _check_leaf(tree: object, fits: bool, expected: str, place: str) -> Any:
     if not fits:
-        raise ValueError(f"{_format_place(place)} is not {expected}")
+        raise ValueError(f"{place.lstrip('.') or 'the tree'} is not {expected}")
     return tree
-
-
-def _format_place(place: str) -> str:
-    return place.lstrip(".") or "the tree"
 
 
 _ARRAY = "__array__"
@@ -316,4 +312,4 @@ def _compute_digest(tree: NDArray[np.uint8], data: list[NDArray[np.uint8]]) -> N
     digest = hashlib.sha256(tree.tobytes())
     for part in data:
         digest.update(part.data)
-    return np.frombuffer(digest.digest(), dtype=np.uint8)
+    return np.frombuffer(digest.digest(), np.uint8)

@@ -411,7 +411,9 @@ def load_plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
             raise _refuse_plugin(
                 entry, slot, f"it cannot be imported ({_format_error(error)}){_find_line(error)}"
             ) from None
-        if not (isinstance(part, type) and issubclass(part, Part) and _has_kind(part)):
+        is_part = isinstance(part, type) and issubclass(part, Part)
+        kind = part.model_fields.get("kind") if is_part else None
+        if kind is None or not isinstance(kind.default, str):
             raise _refuse_plugin(entry, slot, "it is not a part with a `kind`")
         if part.kind_name() in brought:
             raise _refuse_plugin(
@@ -419,11 +421,6 @@ def load_plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
             )
         brought[part.kind_name()] = part, entry
     return brought
-
-
-def _has_kind(part: type[Part]) -> bool:
-    field = part.model_fields.get("kind")
-    return field is not None and isinstance(field.default, str)
 
 
 def _refuse_plugin(entry: EntryPoint, slot: str, reason: str) -> UnusablePlugin:

@@ -16,6 +16,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 STOREY_M = 3.0  # [TR 38.901, Section 7.2] height of a floor: h_UT = 3 (n_fl - 1) + 1.5 m
 
 
+@frozen
 class _OfUes(Columns):
     """Columns with the UE of each row."""
 
@@ -37,7 +38,6 @@ class Indoors(_OfUes):
     in_vehicle (n,) : whether the UE is inside a vehicle.
     """
 
-    ue: IntArray
     building: IntArray
     floor: IntArray
     depth_m: FloatArray
@@ -71,7 +71,6 @@ class Fixes(_OfUes):
     radio supplies them.
     """
 
-    ue: IntArray
     time_s: FloatArray
     position_m: FloatArray
     rsrp_dbm: FloatArray | None = None
@@ -90,7 +89,6 @@ class Observations(_OfUes):
     (n,).
     """
 
-    ue: IntArray
     time_s: FloatArray
     position_m: FloatArray
     cell: IntArray
@@ -124,14 +122,6 @@ class Looks:
         ticks = find_last_multiple(duration_s, tick_s)
         stride = ticks // (MOST_ROWS // max(ues, 1)) + 1
         return cls(stride * tick_s, ues, ticks // stride)
-
-    def find_last_until(self, time_s: float) -> int:
-        """Number of the last look at or before a time, from 0."""
-        return min(find_last_multiple(time_s, self.every_s), self.last)
-
-    def find_last_before(self, time_s: float) -> int:
-        """Number of the last look before a time; -1 for none."""
-        return min(find_first_multiple(time_s, self.every_s) - 1, self.last)
 
 
 @frozen
@@ -203,10 +193,6 @@ class Trail:
         row[changed] = number
         return Trail(number, states, row), [piece for piece in rows if len(piece.ue)]
 
-    def skip(self, number: int) -> Trail:
-        """The state after looks up to `number` at which nothing had changed."""
-        return replace(self, looked=max(self.looked, number))
-
 
 @dataclass
 class Tracks:
@@ -225,11 +211,13 @@ class Tracks:
         """Look at the UEs, which have been as `before` since the last call, and are as `after` at
         time_s.
         """
-        passed = self.looks.find_last_before(time_s)
-        number = self.looks.find_last_until(time_s)
+        looks = self.looks
+        # numbers of the last look before time_s, -1 for none, and of the last at or before it
+        passed = min(find_first_multiple(time_s, looks.every_s) - 1, looks.last)
+        number = min(find_last_multiple(time_s, looks.every_s), looks.last)
         if passed > self.trail.looked:
             self._take(self.trail.looked + 1, before())
-            self.trail = self.trail.skip(passed)
+            self.trail = replace(self.trail, looked=passed)  # nothing changed until then
         if number > self.trail.looked:
             self._take(number, after())
 

@@ -54,13 +54,12 @@ class Buffer(ReplayBuffer):
         row = self.generator.integers(0, self.filled * self.n_envs, size=batch_size)
         step, env_of = np.divmod(row, self.n_envs)
         over = self.dones[step, env_of] * (1 - self.timeouts[step, env_of])
-        rewards = self.rewards[step, env_of]
         return ReplayBufferSamples(
             self.to_torch(self.observations[step, env_of]),
             self.to_torch(self.actions[step, env_of]),
             self.to_torch(self.next_observations[step, env_of]),
             self.to_torch(over[:, None]),
-            self.to_torch(rewards[:, None]),
+            self.to_torch(self.rewards[step, env_of][:, None]),
         )
 
 

@@ -150,7 +150,7 @@ class Problem:
         all in logarithms.
         """
         k = self.n_ue
-        observation = np.empty(self.n_seen, dtype=np.float32)
+        observation = np.empty(self.n_seen, np.float32)
         observation[:k] = convert_to_action(last.power_w, self.limits)
         observation[k] = 2.0 * last.switch / len(self.objective.trajectory.std) - 1.0
         observation[k + 1] = np.clip(np.log(self.ratio(last)), -5.0, 5.0) / 5.0

@@ -52,17 +52,13 @@ from rl.settings import Online
 _NO_GROUPS = int(np.iinfo(np.int64).max)  # all UEs of a cell at once
 _MAX_LOST = 1e6  # kappa at most, of rows so short that hardly any noise would make them late
 DRAWINGS = get_args(Drawing)
-NONE = "none"
-INTRA = "intra"
-ALL = "all"
-"""interfering signals"""
 
 
 class Air(NamedTuple):
-    """Sharing of a band: thermal noise_w, the residual of cancellation, the interfering signals,
-    UEs of a group at most, hertz, the rate law (see `Adaptation`), the SINR below which no UE is
-    decoded, the deadline, the noise floor of base stations over thermal noise, and the share of the
-    time of uplinks, by which bandwidth_hz is multiplied.
+    """Sharing of a band: thermal noise_w, the residual of cancellation, the interfering signals
+    (`none`, `intra` or `all`), UEs of a group at most, hertz, the rate law (see `Adaptation`), the
+    SINR below which no UE is decoded, the deadline, the noise floor of base stations over thermal
+    noise, and the share of the time of uplinks, by which bandwidth_hz is multiplied.
     """
 
     noise_w: float
@@ -185,7 +181,7 @@ def build_air(uplink: Uplink, round_s: float = np.inf) -> Air:
     air = Air(
         band.band_noise_w(),
         0.0,
-        NONE,
+        "none",
         _NO_GROUPS,
         band.bandwidth_hz * share,
         *band.rate.law,
@@ -251,8 +247,7 @@ def compute_radio_costs(
         lost_variance = required + rows.lost_noise[:, None] * variance
         suffered = share * np.where(lost, lost_variance, drawn + decoder)
         demand = share * required
-        is_required = demand.sum(axis=1, keepdims=True) > 0
-        demand = np.where(is_required, demand, share * variance)
+        demand = np.where(demand.sum(axis=1, keepdims=True) > 0, demand, share * variance)
         total = demand.sum(axis=1)
         ratio = np.divide(suffered.sum(axis=1), total, out=np.ones_like(total), where=total > 0)
         hidden = np.where(rho > 0, drawn / variance, 0.0)
@@ -295,13 +290,15 @@ def compute_sinrs(
     """
     cell = serving[round_index]
     floor_w = air.noise_w * air.over_thermal
-    if air.interference == NONE:
+    if air.interference == "none":
         return power_w * _sum_own_strength(h, round_index, cell) / floor_w
     n_groups = group_of.max(initial=0) + 1
     band = (group_of + np.arange(len(cell))[:, None] * n_groups).reshape(-1)
     links = h[round_index].reshape(-1, *h.shape[2:])
     outer = compute_outer_products(np.ones(links.shape[:2]), links)
-    receiver = reception.Cancellation(floor_w, air.residual, air.interference == ALL, air.min_sinr)
+    receiver = reception.Cancellation(
+        floor_w, air.residual, air.interference == "all", air.min_sinr
+    )
     x_w = power_w.reshape(-1)
     sinr = reception.compute_noma_sinr(x_w, outer, cell.reshape(-1), band, receiver).reshape(
         cell.shape
@@ -361,9 +358,8 @@ def _compute_vector_ends(
             flat, decoded.reshape(-1), apart, group_of.reshape(-1), air.deadline_s
         )
         spans = spans._replace(wait_s=wait_s.reshape(cell.shape))
-    spent_w = power_w * air.share_of_time
     ends = reception.compute_ends(
-        spans, decoded, spent_w, rounds.compute_j[round_index], air.deadline_s
+        spans, decoded, power_w * air.share_of_time, rounds.compute_j[round_index], air.deadline_s
     )
     return received_w / air.noise_w, ends
 
@@ -380,7 +376,7 @@ def compute_received_sinrs(
         return sinr, np.zeros_like(sinr)
     alone = air._replace(floor_sinr=0.0, min_sinr=0.0, deadline_s=np.inf, over_thermal=1.0)
     sent_w = np.where((sinr >= air.floor_sinr) & can[round_index], power_w, 0.0)
-    if air.interference == INTRA:  # UEs of other cells do not interfere
+    if air.interference == "intra":  # UEs of other cells do not interfere
         group_of = group_of + (group_of.max(initial=0) + 1) * np.maximum(
             links.serving[round_index], 0
         )
@@ -453,9 +449,10 @@ def compute_round_costs(
     rows, drawn_std = build_sent_rows_and_noise(task, setup, outcome, context, n_rounds)
     radio = _judge_round(outcome, context, rows, drawn_std, reward.leak_half_at)
     loss = np.array([_compute_loss(setup.learning, outcome, last_loss)])
-    leakage = _compute_leakage(outcome, reward.leakage_within_m, n)
-    named = _compute_named_share(setup, outcome, places, n)
-    sums = {"leakage": leakage.sum(keepdims=True), "named": named.sum(keepdims=True)}
+    sums = {
+        "leakage": _compute_leakage(outcome, reward.leakage_within_m, n).sum(keepdims=True),
+        "named": _compute_named_share(setup, outcome, places, n).sum(keepdims=True),
+    }
     figures = {**radio.figures, "loss": loss, **sums}
     return Costs(
         {name: figures[name][0] for name in FIGURES},

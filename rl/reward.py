@@ -11,8 +11,8 @@ from netsim.errors import BadInput
 from netsim.part import OneOf, Part
 from netsim.units import FloatArray
 
-FIGURES: tuple[str, ...] = ("noise", "loss", "leakage", "lost", "leak", "named", "energy_j")
-RECORDED: tuple[str, ...] = ("noise", "lost", "leak", "energy_j")
+FIGURES = ("noise", "loss", "leakage", "lost", "leak", "named", "energy_j")
+RECORDED = ("noise", "lost", "leak", "energy_j")
 """those that are known in recorded rounds"""
 Figures = Mapping[str, FloatArray]
 """Costs of rounds without any weight, (B,) each.
@@ -94,7 +94,6 @@ class Weighted(Reward):
     reference = (
         "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
     )
-    example = {"kind": "weighted"}
 
     @property
     def reads(self) -> Mapping[str, str]:

@@ -361,9 +361,8 @@ def expect_rounds(look: Look, factor: FloatArray) -> Rounds:
     ue = np.where(is_served, np.arange(is_served.shape[1]), -1)
     weight = is_served / np.maximum(is_served.sum(axis=1, keepdims=True), 1)
     kappa = compute_lost_noise(look.air, look.n_bits)
-    drawing = np.zeros(len(is_served), int)
     required_std = np.where(required_std > 0, required_std, usual)
-    rows = Rows(ue, weight, required_std, look.rho, factor, kappa, drawing)
+    rows = Rows(ue, weight, required_std, look.rho, factor, kappa, np.zeros(len(is_served), int))
     return replace(
         build_silent_round(look), links=look.links, rows=rows, count=is_served.astype(int)
     )

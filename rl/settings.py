@@ -77,7 +77,6 @@ class DdpgAgent(Agent):
     round, of `online`: 4 K + 1 power vectors a pass"""
 
     reference = "Lillicrap et al., Continuous control with deep reinforcement learning, 2015"
-    example = {"kind": "ddpg"}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -138,7 +137,6 @@ class Allocation(Task):
     reference = (
         "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
     )
-    example = {"kind": "allocation"}
 
 
 class Online(Task):
@@ -160,7 +158,6 @@ class Online(Task):
     vectors for each recorded round as fit, at least one"""
 
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
-    example = {"kind": "online"}
 
 
 TASKS = OneOf("power-task", Allocation, Online)

@@ -95,8 +95,7 @@ class UeRounds:
         limits = self.known.look.limits
         present = self.present[of_pass, round_index]
         k = np.arange(action.shape[1])
-        moved = move_dbw(present, action, limits)
-        tried = np.repeat(moved[:, None], len(k) + 1, axis=1)
+        tried = np.repeat(move_dbw(present, action, limits)[:, None], len(k) + 1, axis=1)
         tried[:, k, k] = present
         tried_w = limit_to_w(tried.reshape(-1, len(k)), limits)
         cost = self.known.compute_costs(tried_w, np.repeat(round_index, len(k) + 1))

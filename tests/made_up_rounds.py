@@ -4,7 +4,7 @@ import numpy as np
 
 from fl.power.search import Limits
 from rl.look import Look
-from rl.radio_records import ALL, Air, Links, Rounds, Rows
+from rl.radio_records import Air, Links, Rounds, Rows
 from rl.reward import Weighted
 from rl.rules import LAWS, KnownRounds, TunedRule
 
@@ -45,6 +45,6 @@ def known(seed=0):
         compute_j=np.zeros((S, K)),
     )
     limits = Limits(each_min_w=1e-6, each_max_w=0.2, total_min_w=0.0, total_max_w=1.0)
-    air = Air(1e-13, 0.05, ALL, 99, 1e6, 1.0, 8.0, 0.0, 0.0, 0.01)
+    air = Air(1e-13, 0.05, "all", 99, 1e6, 1.0, 8.0, 0.0, 0.0, 0.01)
     look = Look(links, required, rows.rho, rounds.n_bits, np.linspace(0, 1, S), air, limits)
     return KnownRounds(rounds, look, air, Weighted(noise=1, lost=1, leak=5, energy_per_j=100))

@@ -95,6 +95,18 @@ class City(Part):
         return None
 
 
+class SizedCity(City):
+    """A city of a stated size, whose south-west corner is (0, 0)."""
+
+    width_m: float = Field(gt=0, le=1e6)
+    """east-west side of the area, m"""
+    height_m: float = Field(gt=0, le=1e6)
+    """north-south side of the area, m"""
+
+    def area(self, trace_area: Area | None) -> Area:
+        return Area(0.0, 0.0, self.width_m, self.height_m)
+
+
 def map_to_span(span: _Range, unit: FloatArray) -> FloatArray:
     """Uniform numbers (n,) of (0, 1) mapped onto a span."""
     return span[0] + (span[1] - span[0]) * unit

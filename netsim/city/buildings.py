@@ -342,9 +342,8 @@ def _find_candidates(lines: Lines, walls: Walls, height_m: FloatArray) -> tuple[
     # a point has no slope; the lower end decides
     is_sloped = lines.length_m > TOUCH_M
     slope = np.divide(rise_m, lines.length_m, out=np.zeros_like(rise_m), where=is_sloped)[line]
-    radius_m = walls.radius_m[building]
     centre_height_m = lines.ends_m[line, 0] + slope * along[line, building]
-    min_height_m = centre_height_m - np.abs(slope) * radius_m
+    min_height_m = centre_height_m - np.abs(slope) * walls.radius_m[building]
     below = np.maximum(min_height_m, low_m[line]) < height_m[building]
     return line[below], building[below]
 
@@ -381,7 +380,6 @@ def _find_inside(lines: Lines, walls: Walls, line: IntArray, building: IntArray)
     until_m = np.minimum(at_m[inside + 1], lines.length_m[inside_line]) if len(inside) else from_m
     is_long = until_m - from_m > TOUCH_M
     row = met[inside[is_long]]
-    inside_building = building[pair[row]]
     return Stretches(
-        inside_line[is_long], inside_building, from_m[is_long], until_m[is_long], vertex[row]
+        inside_line[is_long], building[pair[row]], from_m[is_long], until_m[is_long], vertex[row]
     )

@@ -229,10 +229,10 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
     file = part.file
     features = read_features(file)
     shape, feature = features.list_parts()
-    kind = np.array([polygon.geom_type for polygon in shape], dtype=object)
+    kind = np.array([polygon.geom_type for polygon in shape], object)
     skipped = Counter(kind[kind != "Polygon"].tolist())
     skipped["without a geometry"] = len(features.shape) - len(np.unique(feature))
-    why_not = np.array([_explain_omission(tags) for tags in features.tags], dtype=object)[feature]
+    why_not = np.array([_explain_omission(tags) for tags in features.tags], object)[feature]
     if (why_not != _UNTAGGED).any() or not all(
         is_absent(tags.get("building")) for tags in features.tags
     ):
@@ -368,9 +368,8 @@ def _read_heights(
     by_levels = 0
     unread: dict[int, tuple[str, object]] = {}
     for k, i in enumerate(feature.tolist()):
-        tags = features.tags[i]
         for name, unit_m in names.items():
-            value = tags.get(name)
+            value = features.tags[i].get(name)
             if is_absent(value):
                 continue
             if unit_m == 1.0:

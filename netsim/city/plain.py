@@ -6,7 +6,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from netsim.city.base import City, Span, map_to_span
+from netsim.city.base import City, SizedCity, Span, map_to_span
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area, compute_ways
@@ -59,7 +59,7 @@ class OpenField(City):
 _MAX_BLOCKS = 100_000
 
 
-class GridCity(City):
+class GridCity(SizedCity):
     """Square blocks with streets between them; each block is one building.
 
     Columns i and rows j are counted from the south-west corner (0, 0)::
@@ -76,10 +76,6 @@ class GridCity(City):
     offers = frozenset({"buildings", "street grid", "streets"})
 
     kind: Literal["grid"] = "grid"
-    width_m: float = Field(gt=0, le=1e6)
-    """east-west side of the area, m"""
-    height_m: float = Field(gt=0, le=1e6)
-    """north-south side of the area, m"""
     block_m: float = Field(80.0, gt=0, le=1e5)
     """side of a block, m"""
     street_m: float = Field(20.0, gt=0, le=1e4)
@@ -114,9 +110,6 @@ class GridCity(City):
             (side_m - self.street_m) / self._period_m for side_m in (self.width_m, self.height_m)
         )
         return max(0, floor(n_columns + 1e-9)), max(0, floor(n_rows + 1e-9))
-
-    def area(self, trace_area: Area | None) -> Area:
-        return Area(0.0, 0.0, self.width_m, self.height_m)
 
     def buildings(self, area: Area, streams: Streams) -> Buildings:
         from shapely import box
@@ -155,7 +148,7 @@ _STAR_CORNERS = 8
 _MIN_RADIUS = 0.4  # radius of a corner of a star at least, as a share of the largest
 
 
-class Generated(City):
+class Generated(SizedCity):
     r"""Discs, rotated rectangles and stars at random places, a third each.
 
     The south-west corner of the area is (0, 0). Each building is drawn independently::
@@ -174,10 +167,6 @@ class Generated(City):
     offers = frozenset({"buildings"})
 
     kind: Literal["generated"] = "generated"
-    width_m: float = Field(gt=0, le=1e6)
-    """east-west side of the area, m"""
-    height_m: float = Field(gt=0, le=1e6)
-    """north-south side of the area, m"""
     count: int = Field(20, ge=0, le=100_000)
     """number of buildings"""
     size_m: Span = (10.0, 32.0)
@@ -195,9 +184,6 @@ class Generated(City):
                 f"{self.width_m:g} x {self.height_m:g} m; give smaller buildings or a larger area"
             )
         return self
-
-    def area(self, trace_area: Area | None) -> Area:
-        return Area(0.0, 0.0, self.width_m, self.height_m)
 
     def buildings(self, area: Area, streams: Streams) -> Buildings:
         if not self.count:
@@ -231,8 +217,7 @@ class Generated(City):
             turn_rad = 2 * pi * unit[rows, 2:3]
             angle_rad = angle_rad[rows] + turn_rad
             reach_m = radius_m.max(axis=1, keepdims=True)
-            room_m = area.side_m - 2 * reach_m
-            centre_m = area.low_m + reach_m + unit[rows, 3:5] * room_m
+            centre_m = area.low_m + reach_m + unit[rows, 3:5] * (area.side_m - 2 * reach_m)
             corner_m = centre_m[:, None] + radius_m[:, :, None] * compute_ways(angle_rad)
             # against rounding
             footprint[rows] = shapely.polygons(np.clip(corner_m, area.low_m, area.high_m))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.linalg import norm
 from pydantic import Field
 
-from netsim.city.base import City, map_to_span
+from netsim.city.base import SizedCity, map_to_span
 from netsim.city.buildings import Buildings
 from netsim.columns import Columns, frozen
 from netsim.geometry import Area
@@ -61,7 +61,7 @@ _FLOORS_STD = 1.2
 _MAX_FLOORS = 8
 
 
-class Town(City):
+class Town(SizedCity):
     r"""A town drawn from the seed, on streets that are no grid.
 
     The steps, with g = 145 m::
@@ -97,9 +97,6 @@ class Town(City):
     height_m: float = Field(2000.0, ge=300, le=6000)
     """north-south side of the area, m"""
 
-    def area(self, trace_area: Area | None) -> Area:
-        return Area(0.0, 0.0, self.width_m, self.height_m)
-
     def buildings(self, area: Area, streams: Streams) -> Buildings:
         return draw_town(self, streams.seed).buildings
 
@@ -123,7 +120,7 @@ class Roads(Columns):
 
     @classmethod
     def from_lines(cls, line: Shapes | list["Geometry"], street_class: int) -> "Roads":
-        return cls(np.array(line, dtype=object), np.full(len(line), street_class))
+        return cls(np.array(line, object), np.full(len(line), street_class))
 
 
 @frozen
@@ -234,8 +231,7 @@ def _draw_river(area: Area, rng: Rng) -> tuple["Polygon", Shapes, "Geometry"]:
     )
     whole = shapely.buffer(axis, min(_RIVER_M, area.side_m.min() / 8) / 2)
     banks = shapely.intersection(shapely.boundary(whole), area.grow(_EXTENSION_M).to_polygon())
-    river = shapely.intersection(whole, area.to_polygon())
-    return river, shapely.get_parts(banks), axis
+    return shapely.intersection(whole, area.to_polygon()), shapely.get_parts(banks), axis
 
 
 def _place_park(node_m: FloatArray, river: "Polygon", rng: Rng) -> "Polygon | None":
@@ -324,7 +320,7 @@ def _add_side_streets(
 
     blocks, split = _split_shapes(find_faces(roads.line, closed), large, "cut", 2, rng)
     cut = np.concatenate(
-        [np.array([], dtype=object), *(_find_cut_lines(*cut_shapes) for cut_shapes in split)]
+        [np.array([], object), *(_find_cut_lines(*cut_shapes) for cut_shapes in split)]
     )
     near = shapely.distance(cut, shapely.points(area.centre_m)) < _OLD_TOWN * area.side_m.min()
     return _node_roads(

@@ -169,7 +169,7 @@ def draw_column_index(unit: FloatArray, weight: FloatArray | BoolArray) -> IntAr
     """A column (n,) with probability in proportion to weight (n, k) >= 0, k > 0; -1 for a row of
     zeros.
     """
-    upto = np.cumsum(weight, axis=1, dtype=np.float64)
+    upto = np.cumsum(weight, axis=1, dtype=float)
     total = upto[:, -1]
     # strictly above: a column of weight zero adds nothing to the sum, so it is never the first
     # above

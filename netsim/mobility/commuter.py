@@ -114,7 +114,6 @@ class Commuter(Mobility):
         "own generator [dlg 11], after the users of Bakopoulou et al., 'Location Leakage in "
         "Federated Signal Maps'"
     )
-    example = {"kind": "commuter"}
     needs = {
         "open-ground": (
             "a diary walks straight from place to place and would pass through the walls of "

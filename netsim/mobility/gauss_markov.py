@@ -59,7 +59,6 @@ class GaussMarkov(Mobility):
         "INFOCOM 1999; Camp, Boleng, Davies, 'A survey of mobility models for ad hoc network "
         "research', 2002, Sec. 2.5"
     )
-    example = {"kind": "gauss-markov"}
 
     kind: Literal["gauss-markov"] = "gauss-markov"
     speed_m_s: float = Field(1.2, gt=0, le=100)
@@ -93,11 +92,10 @@ class GaussMarkov(Mobility):
         new = sqrt(1 - a**2)
         for step in range(state.step + 1, find_last_multiple(t1_s, self.step_s) + 1):
             speed, direction = _open_stream(ground).normal("step", state.ue, (2,), item=step).T
-            mean_rad = state.mean_rad
             mean_part_m_s = (1 - a) * self.speed_m_s
             speed_m_s = a * state.speed_m_s + mean_part_m_s + new * self.speed_std_m_s * speed
             noise_rad = new * self.direction_std_rad * direction
-            direction_rad = a * state.direction_rad + (1 - a) * mean_rad + noise_rad
+            direction_rad = a * state.direction_rad + (1 - a) * state.mean_rad + noise_rad
             state = self._add_path(
                 copy_with(state, step=step, speed_m_s=speed_m_s, direction_rad=direction_rad),
                 ground,
@@ -123,11 +121,10 @@ class GaussMarkov(Mobility):
         knot_m, mirrored, turn_rad = _trace_path(
             step.knot_m[:, -1], length_m, step.direction_rad, ground
         )
-        direction_rad = mirrored * step.direction_rad + turn_rad
         return copy_with(
             step,
             knot_m=knot_m,
-            direction_rad=direction_rad,
+            direction_rad=mirrored * step.direction_rad + turn_rad,
             mean_rad=mirrored * step.mean_rad + turn_rad,
         )
 
@@ -183,10 +180,8 @@ def _measure_way_and_wall_rad(
     end_m = here_m + length_m[:, None] * way
     wall_m, wall_rad = ground.buildings.find_wall_distance_and_direction(here_m, end_m)
     cross = np.cos(wall_rad) * way[:, 1] - np.sin(wall_rad) * way[:, 0]
-    across = np.abs(cross)
-    wall_m = np.maximum(wall_m - _CLEARANCE_M / np.maximum(across, 1e-9), 0.0)
-    above_m = ground.area.high_m - here_m
-    ahead_m = np.where(way > 0, above_m, here_m - ground.area.low_m)
+    wall_m = np.maximum(wall_m - _CLEARANCE_M / np.maximum(np.abs(cross), 1e-9), 0.0)
+    ahead_m = np.where(way > 0, ground.area.high_m - here_m, here_m - ground.area.low_m)
     border_m = np.divide(ahead_m, np.abs(way), out=np.full_like(ahead_m, inf), where=way != 0)
     border_rad = np.where(border_m.argmin(axis=1) == 0, pi / 2, 0.0)
     border_m = border_m.min(axis=1)

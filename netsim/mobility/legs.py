@@ -128,7 +128,6 @@ class RandomWaypoint(Legged):
         "0); Navidi and Camp, 'Stationary distributions for the random waypoint mobility model', "
         "IEEE TMC 3(1), 2004"
     )
-    example = {"kind": "random-waypoint"}
 
     kind: Literal["random-waypoint"] = "random-waypoint"
     speed_m_s: Span = (0.8, 1.6)
@@ -172,8 +171,7 @@ class RandomWaypoint(Legged):
         here_m = np.where(pauses[:, None], pause_m, on_leg_m)
         target_m = np.where(pauses[:, None], here_m, target_m)
         speed_m_s = slow_m_s * (fast_m_s / slow_m_s) ** unit[:, 2]  # density ~ 1/v
-        square_span = long_s**2 - short_s**2
-        whole_s = np.sqrt(short_s**2 + unit[:, 2] * square_span)  # density ~ p
+        whole_s = np.sqrt(short_s**2 + unit[:, 2] * (long_s**2 - short_s**2))  # density ~ p
         next_pause_s = map_to_span(self.pause_s, unit[:, 3])
         pause_s = np.where(pauses, unit[:, 3] * whole_s, next_pause_s)
         return Leg.from_places(ue, here_m).continue_to(target_m, speed_m_s, pause_s)
@@ -237,9 +235,8 @@ def _find_target(leg: Leg, first_m: FloatArray, ground: Ground) -> tuple[FloatAr
         from_m = np.repeat(leg.target_m[lost, None], _BATCH, axis=1)  # (n, batch, 2)
         reach_m = ground.area.side_m / 2 / _SHRINK**batch
         low_m = np.maximum(from_m - reach_m, ground.area.low_m)
-        number = leg.leg[lost] + 1
         unit = _open_stream(ground).uniform(
-            f"target {batch}", leg.ue[lost], (_BATCH, 2), item=number
+            f"target {batch}", leg.ue[lost], (_BATCH, 2), item=leg.leg[lost] + 1
         )
         tried_m = low_m + unit * (np.minimum(from_m + reach_m, ground.area.high_m) - low_m)
         is_clear = ground.buildings.has_clear_path(from_m.reshape(-1, 2), tried_m.reshape(-1, 2))
@@ -288,7 +285,6 @@ class Manhattan(Legged):
         "[important] Bai, Sadagopan, Helmy, 'IMPORTANT: a framework to systematically analyze "
         "the impact of mobility', INFOCOM 2003; ETSI TR 101 112 (UMTS 30.03), B.1.4.1.2"
     )
-    example = {"kind": "manhattan"}
     needs = {"street grid": "it walks along the streets of a grid; take city grid"}
 
     kind: Literal["manhattan"] = "manhattan"
@@ -348,8 +344,7 @@ def _check_streets(ground: Ground) -> Streets:
 
 
 def _is_crossing(crossing: IntArray, streets: Streets) -> BoolArray:
-    n_lines = [len(axis) for axis in streets]
-    return np.all((crossing >= 0) & (crossing < n_lines), axis=-1)
+    return np.all((crossing >= 0) & (crossing < [len(axis) for axis in streets]), axis=-1)
 
 
 def _place_crossings(crossing: IntArray, streets: Streets) -> FloatArray:

@@ -363,12 +363,11 @@ class Lives(State):
         count = np.pad(self.count, grown)
         visited[row, column] = trip.room.place
         count[row, column] += 1
-        left = self.there.select(row)
         ways = Paths.join([self.way, trip.way, Paths.none(1)])
         stay = replace_values(self.stay, row, self.stay[row] + 1)
         return copy_with(
             self,
-            before=self.before.replace_rows(row, left),
+            before=self.before.replace_rows(row, self.there.select(row)),
             there=self.there.replace_rows(row, trip.room),
             way=ways.select(way),
             trip_s=replace_values(self.trip_s, row, trip.time_s),

@@ -1,9 +1,9 @@
 """Replay of a measured trace: positions, times and measurements of UEs are those of the file."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from math import inf, nan
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -37,7 +37,7 @@ class TraceRows(Columns):
     due: BoolArray | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Replayed(State):
     """n_seen: number of rows up to now; last_row (n_ue,): the last of them of each UE, -1 before
     its first.
@@ -81,8 +81,8 @@ class Replay(Mobility, TraceSetting):
     """a UE is absent if its last fix is older than this, s; none: 1.5 times the sampling interval
     of the trace"""
 
-    has_own_fixes: ClassVar = True
-    replays: ClassVar = True
+    has_own_fixes = True
+    replays = True
     reference = "netsim: recorded, not modelled"
     example = {"kind": "replay", "trace": "trace.csv"}
 
@@ -156,13 +156,11 @@ class Replay(Mobility, TraceSetting):
         rows = TraceRows(
             trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm, trace.due
         )
-        nowhere_m = np.full((n_ue, 2), nan)
-        last_row = np.full(n_ue, -1, int)
         before = Replayed(
-            position_m=nowhere_m,
+            position_m=np.full((n_ue, 2), nan),
             n_seen=0,
-            last_row=last_row,
-            ue=np.asarray(ue, dtype=np.int64),
+            last_row=np.full(n_ue, -1, int),
+            ue=ue,
             absent_after_s=self.presence(trace).absent_after_s,
             rows=rows.select(order),
         )
@@ -179,9 +177,8 @@ class Replay(Mobility, TraceSetting):
         n_seen = _count_rows_until(rows, t1_s)
         last_row = state.find_last_rows(n_seen)
         fresh_s = state.absent_after_s
-        age_s = t1_s - rows.time_s[last_row]
         stale = last_row < 0
-        stale |= age_s > fresh_s + compute_rounding_s(fresh_s, t1_s)
+        stale |= t1_s - rows.time_s[last_row] > fresh_s + compute_rounding_s(fresh_s, t1_s)
         position_m = np.where(stale[:, None], nan, rows.position_m[last_row])
         # each UE's rows stay in order of time
         new = first + np.argsort(rows.ue[first:end], kind="stable")

@@ -106,7 +106,6 @@ class Resident(Mobility):
         "Nature Physics 6, 2010; Pappalardo et al., 'Returners and explorers dichotomy in human "
         "mobility', Nature Communications 6, 2015 (gravity)"
     )
-    example = {"kind": "resident"}
     needs = {
         "streets": (
             "residents travel along streets; take city town or grid, or give footprints a "
@@ -196,9 +195,8 @@ class Resident(Mobility):
             )
         rng = _open_stream(ground)
         venues = Venues.from_premises(ground.premises, ground.buildings.footprint, rng)
-        people = self._draw_people(ue, venues, rng)
         return PeopledTown(
-            people,
+            self._draw_people(ue, venues, rng),
             venues,
             Routes(ground.graph),
             self.stay_radius_m,
@@ -294,8 +292,7 @@ class Resident(Mobility):
         late_h, workday = self._draw_day(state.ue[row], now_s, ground)
         period, end_s = people.find_period_and_end_s(row, now_s, ground.clock, late_h, workday)
         free = (period == FREE) | state.breaks[row]
-        home = people.home.place[row]
-        target = np.where(period == WORK, people.work.place[row], home)
+        target = np.where(period == WORK, people.work.place[row], people.home.place[row])
         free_rows = np.flatnonzero(free)
         hour = ground.clock.wall_s(now_s[free_rows]) % DAY_S / HOUR_S
         chosen = self._choose_places(
@@ -349,8 +346,7 @@ class Resident(Mobility):
         allowed = np.where(is_work, at_work, venues.is_open(visited_old, at_h))
         allowed |= visited_old == home[old, None]
         allowed &= visited_old != now_at[old, None]
-        count = state.count[row[old]]
-        choice[old] = draw_known_place(unit[old, 1], visited_old, count, allowed)
+        choice[old] = draw_known_place(unit[old, 1], visited_old, state.count[row[old]], allowed)
         return np.where(choice == NOWHERE, home, choice)
 
     def _draw_leave_s(

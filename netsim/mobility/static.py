@@ -37,7 +37,6 @@ class Static(Still):
     """
 
     reference = "netsim: a fixed deployment"
-    example = {"kind": "static"}
 
     kind: Literal["static"] = "static"
     positions_m: Points | None = None
@@ -116,12 +115,10 @@ class Mixture(Still):
 
     def start(self, ue: IntArray, ground: Ground) -> State:
         rng = ground.streams.derive_rng("mobility.mixture")
-        unit = rng.uniform("component", ue)
-        k = np.searchsorted(np.cumsum(self._share)[:-1], unit, side="right")
+        k = np.searchsorted(np.cumsum(self._share)[:-1], rng.uniform("component", ue), side="right")
         at_m = np.array([c.mean_m for c in self.components])
         axes = np.array([c.axes for c in self.components])
-        normal = rng.normal("place", ue, (2,))
-        return State(at_m[k] + np.einsum("nij,nj->ni", axes[k], normal))
+        return State(at_m[k] + np.einsum("nij,nj->ni", axes[k], rng.normal("place", ue, (2,))))
 
     def density(self, position_m: FloatArray) -> FloatArray:
         """p(x) at places (k, 2), per square metre."""

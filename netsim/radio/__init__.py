@@ -1,7 +1,6 @@
 """Radio: path loss, shadowing, links, uplinks, power."""
 
 from netsim.part import OneOf
-from netsim.radio.antenna import ANTENNAS
 
 PATH_LOSSES = OneOf(
     "path-loss",
@@ -65,14 +64,3 @@ POWERS = {
 }
 """Power policies without learning, where they stand; the full union of the slot is defined in
 `scenarios`."""
-
-__all__ = [
-    "ANTENNAS",
-    "FADINGS",
-    "PATH_LOSSES",
-    "PENETRATIONS",
-    "POWERS",
-    "SHADOWINGS",
-    "SIGHTS",
-    "UPLINKS",
-]

@@ -139,8 +139,7 @@ def update_stale_links(
     it was sending or waited for its next turn; one that has none is lost.
     """
     block = find_last_multiple(now_s, block_s)
-    next_look = find_next_look_blocks(lives, block_s)
-    stale = np.flatnonzero((next_look <= block) & (lives.look < block))
+    stale = np.flatnonzero((find_next_look_blocks(lives, block_s) <= block) & (lives.look < block))
     if not len(stale):
         return False
     lives.look[stale] = block
@@ -433,8 +432,7 @@ class EventUplink:
             grants = self.interface.scheduler.choose_grants(queue, now_s, self._scheduled)
             if chosen is None or (grants.sends != chosen).any():
                 chosen = grants.sends
-                changes = self.interface.link_adaptation == "change"
-                changed = changes and (chosen != before).any()
+                changed = (self.interface.link_adaptation == "change") and (chosen != before).any()
                 rows, heard = self._measure_reception(active[chosen], evaluate or changed)
             if grants.state is None and chosen.all():
                 return grants, rows, heard

@@ -74,7 +74,6 @@ class Sector(Antenna):
     tilt_deg: float = Field(DOWNTILT_DEG, ge=-45, le=45)
     """electrical tilt below the horizon, degrees"""
     reference = "3GPP TR 38.901 V17.0.0, Table 7.3-1 (one element)"
-    example = {"kind": "sector"}
 
     def gain_db(
         self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray
@@ -100,7 +99,6 @@ class ColumnAntenna(Antenna):
     tilt_deg: float = Field(12.0, ge=-45, le=45)
     """electrical tilt below the horizon, degrees"""
     reference = "3GPP TR 38.901 V17.0.0, Section 7.3 and Table 7.8-1 (10 elements, 102 deg zenith)"
-    example = {"kind": "column"}
 
     def gain_db(
         self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray

@@ -160,15 +160,13 @@ class Handover(Part):
         rsrp = np.where(present[:, None], rsrp_dbm, -inf)
         serving = state.serving
         attached = present & (serving >= 0)
-        cell = np.maximum(serving, 0)
-        serving_dbm = np.where(attached, rsrp[np.arange(len(rsrp)), cell], inf)
+        serving_dbm = np.where(attached, rsrp[np.arange(len(rsrp)), np.maximum(serving, 0)], inf)
         is_stronger = rsrp > serving_dbm[:, None] + self.hysteresis_db
         since = np.where(is_stronger, np.minimum(state.since_s, time_s), inf)
         span_s = self.time_to_trigger_s
         ready = since <= time_s - span_s + compute_rounding_s(span_s, time_s)
         moved = np.any(ready, axis=1)
         target = np.argmax(np.where(ready, rsrp, -inf), axis=1)
-        best = np.argmax(rsrp, axis=1)
-        serving = np.where(moved, target, np.where(serving < 0, best, serving))
+        serving = np.where(moved, target, np.where(serving < 0, np.argmax(rsrp, axis=1), serving))
         since[moved] = inf  # after a handover all timers of the UE restart
         return Attachment(np.where(present, serving, -1), since), moved

@@ -43,7 +43,6 @@ class NoFading(Fading):
 
     kind: Literal["none"] = "none"
     reference = "netsim: path loss and shadowing alone"
-    example = {"kind": "none"}
 
     def draw_amplitudes(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> None:
         return None
@@ -94,7 +93,6 @@ class Rayleigh(_Block):
 
     kind: Literal["rayleigh"] = "rayleigh"
     reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.53"
-    example = {"kind": "rayleigh"}
 
     def draw_amplitudes(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
         return self._draw_scattered(ue, n_bs, block, rng)
@@ -112,7 +110,6 @@ class Rician(_Block):
     k_db: float = Field(9.0, ge=-40, le=60)
     """K, power of the line-of-sight component over that of the scattered ones, dB"""
     reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.55"
-    example = {"kind": "rician"}
 
     def draw_amplitudes(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
         k = 10.0 ** (self.k_db / 10.0)

@@ -94,8 +94,7 @@ class GainMap(PathLoss):
             )
         gain_db = table.to_numpy().reshape(*map(len, axes_m), -1)
         is_covered = ~np.isnan(gain_db)
-        covered_db = np.where(is_covered, gain_db, 0.0)
-        both = np.stack([is_covered, covered_db], axis=-1)
+        both = np.stack([is_covered, np.where(is_covered, gain_db, 0.0)], axis=-1)
         interpolated = RegularGridInterpolator(axes_m, both, bounds_error=False)
 
         def look_up_loss_db(pairs: Pairs) -> FloatArray:

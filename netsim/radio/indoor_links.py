@@ -166,7 +166,6 @@ class NoPenetration(Penetration):
 
     kind: Literal["none"] = "none"
     reference = "netsim: path loss alone"
-    example = {"kind": "none"}
 
     def build_law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
         return lambda indoors: np.zeros(len(indoors))
@@ -190,7 +189,6 @@ class Tr38901Penetration(Penetration):
     vehicle: Literal["standard", "metallised"] = "standard"
     """windows of vehicles"""
     reference = "3GPP TR 38.901 V17.0.0, Sections 7.4.3.1 and 7.4.3.2"
-    example = {"kind": "tr38901"}
 
     def list_walls(
         self, path_loss: PathLoss, carrier_hz: float, depth_m: float

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Self
 
 import numpy as np
 
@@ -50,10 +49,6 @@ class RadioLinks:
     gain_db: FloatArray
     los: BoolArray
     power_dbm: FloatArray
-
-    def copy_at(self, time_s: float) -> Self:
-        """The same links at another time."""
-        return copy_with(self, time_s=time_s)
 
     def with_rows(self, rows: IntArray, new_links: RadioLinks) -> RadioLinks:
         """These links with the rows of others in place of rows (k,), at their time."""
@@ -205,10 +200,6 @@ class Budget:
                 kept[nearer] = new[nearer]
         return best
 
-    @cached_property
-    def _has_sectors(self) -> bool:
-        return not np.isnan(self.azimuth_deg).all()
-
     def gain_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
         """Power gain of all links (n, n_bs) in dB: antenna, path loss, shadowing and penetration;
         no fast fading.
@@ -216,7 +207,7 @@ class Budget:
         gain = self.shadow(position_m, pairs) - self.loss_db(pairs)
         if pairs.indoors is not None and self.penetration is not None:
             gain -= self.penetration(pairs.indoors)[:, None]
-        if self._has_sectors:
+        if not np.isnan(self.azimuth_deg).all():  # there are sectors
             gain += self._antenna_db(position_m, pairs)
         return gain
 
@@ -296,7 +287,7 @@ class KeptLinks:
             self._last = None  # its memory is that of the next
             links = self.budget.compute_links(time_s, position_m, indoors)
         elif not len(rows):
-            return self._last[2].copy_at(time_s)
+            return copy_with(self._last[2], time_s=time_s)
         else:
             inside = None if indoors is None else indoors.select(rows)
             new_links = self.budget.compute_links(time_s, position_m[rows], inside)

@@ -174,7 +174,6 @@ class FreeSpace(PathLoss):
     """Free-space loss 20 log10(4 pi f d / c) with isotropic antennas; d is the 3D distance."""
 
     reference = "Friis, 'A note on a simple transmission formula', Proc. IRE 34(5), 1946"
-    example = {"kind": "free-space"}
 
     kind: Literal["free-space"] = "free-space"
 
@@ -189,7 +188,6 @@ class PowerLaw(PathLoss):
     """
 
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 39"
-    example = {"kind": "power-law"}
 
     kind: Literal["power-law"] = "power-law"
     exponent: float = Field(3.76, gt=0, le=20)
@@ -210,7 +208,6 @@ class LosNlos(PathLoss):
     reference = (
         "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
     )
-    example = {"kind": "los-nlos"}
     needs_sight = True
 
     kind: Literal["los-nlos"] = "los-nlos"
@@ -233,7 +230,6 @@ class LogDistance(PathLoss):
     """
 
     reference = "Rappaport, 'Wireless Communications', 2nd ed., 2002, Eq. 4.68"
-    example = {"kind": "log-distance"}
 
     kind: Literal["log-distance"] = "log-distance"
     exponent: float = Field(3.5, gt=0, le=20)
@@ -271,25 +267,19 @@ class _Tr38901Scenario(PathLoss):
     def check(
         self, carrier_hz: float, ue_height_m: float, bs_heights_m: Mapping[str, float]
     ) -> None:
-        name = f"radio.path_loss: {self.kind_name()}"
-        low, high = self.carrier_ghz
-        if not low <= carrier_hz / 1e9 <= high:
-            raise BadInput(
-                f"{name} holds for carriers of {low:g} to {high:g} GHz, got "
-                f"{carrier_hz / 1e9:g} GHz; set carrier_hz"
-            )
-        low, high = self.ue_heights_m
-        if not low <= ue_height_m <= high:
-            raise BadInput(
-                f"{name} holds for UE heights of {low:g} to {high:g} m, got "
-                f"{ue_height_m:g} m; set ues.height_m"
-            )
-        low, high = self.bs_heights_m
+        remedy = "set height_m, or take another law"
+        checks = [
+            ("carriers of", self.carrier_ghz, " GHz", carrier_hz / 1e9, " GHz; set carrier_hz"),
+            ("UE heights of", self.ue_heights_m, " m", ue_height_m, " m; set ues.height_m"),
+        ]
         for station, height_m in bs_heights_m.items():
-            if not low <= height_m <= high:
+            rest = f" m of {station}; {remedy}"
+            checks.append(("base stations", self.bs_heights_m, " m high", height_m, rest))
+        for what, (low, high), unit, value, rest in checks:
+            if not low <= value <= high:
                 raise BadInput(
-                    f"{name} holds for base stations {low:g} to {high:g} m high, got {height_m:g} "
-                    f"m of {station}; set height_m, or take another law"
+                    f"radio.path_loss: {self.kind_name()} holds for {what} {low:g} to {high:g}"
+                    f"{unit}, got {value:g}{rest}"
                 )
 
     @staticmethod
@@ -361,7 +351,6 @@ class UrbanMacro(_Urban):
 
     kind: Literal["uma"] = "uma"
     reference = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMa)"
-    example = {"kind": "uma"}
     bs_heights_m = (20.0, 30.0)
     slopes_db = (28.0, 22.0, 9.0)
     hidden_db = (13.54, 39.08, 20.0, 0.6)
@@ -419,7 +408,6 @@ class UrbanMicro(_Urban):
 
     kind: Literal["umi"] = "umi"
     reference = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMi - Street Canyon)"
-    example = {"kind": "umi"}
     bs_heights_m = (5.0, 20.0)
     slopes_db = (32.4, 21.0, 9.5)
     hidden_db = (22.4, 35.3, 21.3, 0.3)
@@ -439,7 +427,6 @@ class RuralMacro(_Tr38901Scenario):
     """average height of buildings (h of the table)"""
 
     reference = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (RMa)"
-    example = {"kind": "rma"}
     carrier_ghz = (0.5, 30.0)
     ue_heights_m = (1.0, 10.0)
     bs_heights_m = (10.0, 150.0)

@@ -112,7 +112,6 @@ class Full(Law):
 
     kind: Literal["full"] = "full"
     reference = "netsim: baseline"
-    example = {"kind": "full"}
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         return np.full(len(gain), max_power_w)
@@ -142,7 +141,6 @@ class Average(Law):
     total_max_w: float = Field(1.5, gt=0)
     """largest total power of all UEs, W"""
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmark"
-    example = {"kind": "average"}
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         share = (self.total_min_w + self.total_max_w) / 2 / max(len(gain), 1)
@@ -183,13 +181,11 @@ class Fractional(Law):
     alpha: float = Field(0.8, ge=0, le=1)
     """share of the path loss that is compensated"""
     reference = "3GPP TS 38.213, Section 7.1.1 (open-loop part)"
-    example = {"kind": "fractional"}
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         if gain.shape[1] == 0:
             return np.full(len(gain), max_power_w)
-        cell = np.maximum(serving, 0)
-        loss_db = -db_from_ratio(gain[np.arange(len(gain)), cell])
+        loss_db = -db_from_ratio(gain[np.arange(len(gain)), np.maximum(serving, 0)])
         target_w = w_from_dbm(self.p0_dbm + self.alpha * loss_db)
         # fmin: not NaN, of an absent UE
         return np.where(serving >= 0, np.fmin(target_w, max_power_w), max_power_w)

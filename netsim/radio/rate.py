@@ -100,7 +100,6 @@ class LinkAdaptation(AdaptedRate, RateLaw):
 
     kind: Literal["link-adaptation"] = "link-adaptation"
     reference = "3GPP TR 36.942, Annex A, Table A.2 (uplink; downlink of the broadcast)"
-    example = {"kind": "link-adaptation"}
 
     @property
     def broadcast_law(self) -> Adaptation:
@@ -116,7 +115,6 @@ class Shannon(RateLaw):
     max_bps_per_hz: float = Field(8.0, gt=0, le=20)
     """largest spectral efficiency, bit/s/Hz"""
     reference = "Shannon, A Mathematical Theory of Communication, 1948"
-    example = {"kind": "shannon"}
 
     @property
     def law(self) -> Adaptation:

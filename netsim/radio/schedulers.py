@@ -133,7 +133,6 @@ class Simultaneous(Scheduler):
 
     kind: Literal["simultaneous"] = "simultaneous"
     reference = "grant-free access; the assumption of LAPA, Eqs. 4-6"
-    example = {"kind": "simultaneous"}
 
     def choose_grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         return Grants(np.ones(len(queue.ue), bool))
@@ -195,7 +194,6 @@ class RoundRobin(_Slotted):
 
     kind: Literal["round-robin"] = "round-robin"
     reference = "Kleinrock, Queueing Systems, Volume 2, 1976, Chapter 4"
-    example = {"kind": "round-robin"}
 
     def start(self, n_ue: int) -> Turns:
         return Turns(np.full(n_ue, -inf), Slot())
@@ -238,7 +236,6 @@ class ProportionalFair(_Slotted):
     time_constant_s: float = Field(1.0, gt=0, le=1e9)
     """time constant T of the averaged rate, s"""
     reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.7.1"
-    example = {"kind": "proportional-fair"}
 
     def start(self, n_ue: int) -> MeanRates:
         return MeanRates(np.zeros(n_ue), 0.0, Slot())
@@ -265,7 +262,6 @@ class EnergyAware(Scheduler):
     one_at_a_time = True
     kind: Literal["energy-aware"] = "energy-aware"
     reference = "netsim: greedy rule, least transmit energy a bit"
-    example = {"kind": "energy-aware"}
 
     def choose_grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         with np.errstate(divide="ignore", invalid="ignore"):

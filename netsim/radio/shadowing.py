@@ -114,8 +114,7 @@ class Shadow:
         inside = pairs.indoors.inside
         shadow_db = np.empty(pairs.distance_2d_m.shape)
         shadow_db[inside] = self.inside(position_m[inside], pairs.indoors.select(inside))
-        outside_pairs = pairs.select(~inside)
-        shadow_db[~inside] = self._compute_outside_db(position_m[~inside], outside_pairs)
+        shadow_db[~inside] = self._compute_outside_db(position_m[~inside], pairs.select(~inside))
         return shadow_db
 
     def _compute_outside_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
@@ -134,7 +133,6 @@ class NoShadowing(Shadowing):
     """No shadowing: 0 dB everywhere."""
 
     reference = "netsim: path loss alone"
-    example = {"kind": "none"}
 
     kind: Literal["none"] = "none"
 
@@ -280,7 +278,6 @@ class Independent(GaussianShadowing):
     """
 
     reference = "netsim: log-normal, without spatial correlation, a common simplification"
-    example = {"kind": "iid"}
 
     kind: Literal["iid"] = "iid"
 
@@ -331,7 +328,6 @@ class Correlated(GaussianShadowing):
         "Electron. Lett. 27(23), "
         "1991; Dietrich and Newsam, SIAM J. Sci. Comput. 18(4), 1997 (circulant embedding)"
     )
-    example = {"kind": "correlated"}
 
     kind: Literal["correlated"] = "correlated"
     decorrelation_m: float = Field(50.0, gt=0, le=1e9)
@@ -410,16 +406,11 @@ class Correlated(GaussianShadowing):
                 return np.fft.irfft2(spectrum, s=torus)[:ny, :nx]
 
             site_weight = sqrt(1.0 - self.site_correlation)
+            common = np.zeros(1)
             if self.site_correlation:
                 common = sqrt(self.site_correlation) * draw_unit(f"{label}.common", 0)
-            else:
-                common = None
             for k, owner in enumerate(sites.tolist()):  # one at a time: a torus of doubles is large
-                whole = draw_unit(label, owner)
-                if common is None:
-                    value_db[:, :, k] = std_db * whole
-                    continue
-                value_db[:, :, k] = std_db * (common + site_weight * whole)
+                value_db[:, :, k] = std_db * (common + site_weight * draw_unit(label, owner))
             return value_db
 
         alone = np.array_equal(column, np.arange(n_sites))  # no site has two base stations

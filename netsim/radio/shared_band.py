@@ -128,6 +128,7 @@ class SharedBand(Uplink):
         return self.rate.law.min_sinr
 
     def find_deaf(self, cohort: Cohort) -> BoolArray:
+        """Which UEs (n,) cannot receive the model."""
         return cohort.downlink_sinr < self.rate.broadcast_law.min_sinr
 
     def min_sinr(self) -> float:

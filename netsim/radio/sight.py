@@ -44,7 +44,6 @@ class AlwaysInSight(Sight):
 
     kind: Literal["always"] = "always"
     reference = "netsim: open field"
-    example = {"kind": "always"}
 
     def build_law(
         self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng
@@ -58,7 +57,6 @@ class Never(Sight):
 
     kind: Literal["never"] = "never"
     reference = "netsim: worst case"
-    example = {"kind": "never"}
 
     def build_law(
         self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng
@@ -74,7 +72,6 @@ class ByGeometry(Sight):
 
     kind: Literal["geometry"] = "geometry"
     reference = "netsim: ray between the antennas against footprints and heights"
-    example = {"kind": "geometry"}
     needs = {"buildings": "without any, every link is in sight: take kind always"}
 
     def build_law(
@@ -96,8 +93,7 @@ class ByProbability(Sight):
     decorrelation_m: float = Field(50.0, gt=0, le=1e5)
     """decorrelation distance of the line-of-sight state, m"""
     reference = "3GPP TR 38.901 V17.0.0, Table 7.4.2-1; spatial consistency after Section 7.6.3.3"
-    example = {"kind": "probability"}
-    needs_of_law: ClassVar[frozenset[str]] = frozenset({"probability of sight"})
+    needs_of_law = frozenset({"probability of sight"})
 
     def build_law(
         self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng
@@ -115,7 +111,7 @@ class ByProbability(Sight):
 
         @cache
         def draw_at_nodes() -> npt.NDArray[np.float32]:
-            return np.asarray(ndtr(field.draw()), dtype=np.float32)
+            return np.asarray(ndtr(field.draw()), np.float32)
 
         def draw_sight(pairs: Pairs, position_m: FloatArray) -> BoolArray:
             # NaN of an absent UE, which sees no base station

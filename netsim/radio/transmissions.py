@@ -174,12 +174,6 @@ class Transmissions(Columns):
             return self.cohort
         return self.cohort.select(rows)
 
-    def count_sent_bits(self) -> FloatArray:
-        """Bits (n,) that were on the air up to since_s: delivered, of the current block, and
-        lost.
-        """
-        return self.n_bits - self.left_bits + self.lost_bits
-
     def find_next_s(self) -> FloatArray:
         """Time at which each row (n,) ends or becomes ready by itself; infinite for an ended
         one.
@@ -212,8 +206,7 @@ class Transmissions(Columns):
         """
         power_w = self.cohort.power_w[rows] * self.share_of_time
         left_j = np.maximum(self.left_j[rows], 0.0)
-        endless_s = np.full(len(rows), inf)
-        left_s = np.divide(left_j, power_w, out=endless_s, where=power_w > 0)
+        left_s = np.divide(left_j, power_w, out=np.full(len(rows), inf), where=power_w > 0)
         sending_s = np.minimum(self.compute_needed_s(rows), left_s)
         return np.where(self.rate_bps[rows] == 0, inf, sending_s)
 
@@ -224,12 +217,10 @@ class Transmissions(Columns):
         span_s = time_s - self.since_s[rows]
         rate_bps = self.rate_bps[rows]
         on_air = self.stage[rows] == SENDING
-        is_mute = on_air & (rate_bps == 0)
-        waits = (self.stage[rows] == WAITING) | is_mute
+        waits = (self.stage[rows] == WAITING) | (on_air & (rate_bps == 0))
         sends = on_air & (rate_bps != 0)
         self.waited_s[rows[waits]] += span_s[waits]
-        is_sent = sends & (span_s > 0)
-        bits = np.multiply(rate_bps, span_s, out=np.zeros(len(rows)), where=is_sent)
+        bits = np.multiply(rate_bps, span_s, out=np.zeros(len(rows)), where=sends & (span_s > 0))
         bits = np.minimum(bits, self.left_bits[rows])
         self._send(rows[sends], span_s[sends], bits[sends])
         self.since_s[rows] = time_s
@@ -434,7 +425,8 @@ def summarise_uploads(lives: Transmissions, rows: IntArray) -> SentUploads:
     """The outcome of rows (k,), in this order; so far, of those that have not ended."""
     # the links are most of a cohort, and are not asked for
     lives = copy_with(lives, cohort=copy_with(lives.cohort, gain=None, fading=None)).select(rows)
-    sent_bits = lives.count_sent_bits()
+    # on the air up to since_s: delivered, of the current block, and lost
+    sent_bits = lives.n_bits - lives.left_bits + lives.lost_bits
     sent_j = lives.sent_j
     airtime_s = lives.airtime_s
     cohort = lives.cohort
@@ -460,13 +452,12 @@ def summarise_uploads(lives: Transmissions, rows: IntArray) -> SentUploads:
     arrived = lives.fate == Fate.ARRIVED
     is_refused = np.isin(lives.fate, (Fate.UNDECODED, Fate.NO_CELL))
     never = is_refused & (sent_bits == 0)
-    std = compute_noise_std(lives.rho, sinr)
     thermal = np.where(snr > 0, compute_noise_std(lives.rho, snr), 0.0)
     return SentUploads(
         power_w=power_w,
         sinr=sinr,
         rate_bps=rate_bps,
-        noise_std=std,
+        noise_std=compute_noise_std(lives.rho, sinr),
         thermal_std=thermal,
         airtime_s=np.where(never, inf, airtime_s),
         delay_s=np.where(never, inf, delay_s),

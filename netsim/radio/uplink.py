@@ -286,7 +286,7 @@ class Uplink(Part):
         self,
         cohort: "Cohort",
         hear: Callable[["Cohort"], Decoded],
-        deaf: BoolArray | None = None,
+        deaf: BoolArray | bool = False,
         sends: BoolArray | None = None,
     ) -> Decoded:
         """Reception (n,) once UEs that have no rate while all send are silent.
@@ -296,10 +296,9 @@ class Uplink(Part):
         that send (n,) already are refused last. hear: the reception of a cohort, in which silent
         UEs have no cell.
         """
-        is_deaf = False if deaf is None else deaf
         heard = hear(cohort)
         on = cohort.serving >= 0
-        while (refused := on & ((heard.rate_bps == 0) | is_deaf)).any():
+        while (refused := on & ((heard.rate_bps == 0) | deaf)).any():
             new = refused if sends is None else refused & ~sends
             on &= ~(new if new.any() else refused)
             serving = np.where(on, cohort.serving, -1)
@@ -312,10 +311,6 @@ class Uplink(Part):
     def floor_sinr(self) -> float:
         """SINR below which there is no rate; 0 without such a limit."""
         return 0.0
-
-    def find_deaf(self, cohort: "Cohort") -> BoolArray:
-        """Which UEs (n,) cannot receive the model."""
-        return np.zeros(len(cohort.ue), bool)
 
     def rate_bps(
         self, sinr: FloatArray, bandwidth_hz: float | FloatArray | None = None
@@ -377,7 +372,6 @@ class Ideal(Uplink):
 
     kind: Literal["ideal"] = "ideal"
     reference = "netsim: the usual assumption of federated learning papers"
-    example = {"kind": "ideal"}
 
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
         n = len(cohort.ue)

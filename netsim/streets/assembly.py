@@ -150,8 +150,7 @@ def _join_lines(lines: StreetLines, snap_m: float) -> tuple[IntArray, FloatArray
     point = _number_rows(place, np.where(has_end[place], 0, layer))
     _, row = np.unique(point, return_index=True)
     at_m = path.vertex_m[row]
-    ends = np.unique(point[is_end])
-    a, b = _find_near_pairs(at_m, ends, layer[row], has_end[place[row]], snap_m)
+    a, b = _find_near_pairs(at_m, np.unique(point[is_end]), layer[row], has_end[place[row]], snap_m)
     group = label_components(a, b, len(row), "weak")
     _, first = np.unique(group, return_index=True)
     return group[point].astype(int), at_m[first]
@@ -259,10 +258,8 @@ def _build_streets(segments: _StraightSegments, position_m: FloatArray) -> Stree
         middle = (starts + first[1:])[loop] // 2
         inner[begin[loop]] = inner[point[middle]] = False
     following = point[starts + 1]
-    low = np.minimum(begin, following)
-    high = np.maximum(begin, following)
     key = segments.point[:, 0] * n + segments.point[:, 1]
-    segment = np.searchsorted(key, low * n + high)
+    segment = np.searchsorted(key, np.minimum(begin, following) * n + np.maximum(begin, following))
     speed_m_s = segments.speed_m_s[segment]
     turned = begin > following
     speed_m_s[turned] = speed_m_s[turned, ::-1]
@@ -300,8 +297,7 @@ def _keep_largest_component(
     inside = open_to & (begin == end)[:, None]
     street = inside.any(axis=1)
     length_m = np.bincount(begin[street], weights=graph.length_m[street], minlength=1)
-    is_largest = begin == length_m.argmax()
-    return inside & is_largest[:, None], len(np.unique(begin[street]))
+    return inside & (begin == length_m.argmax())[:, None], len(np.unique(begin[street]))
 
 
 def _measure_km(graph: StreetGraph, open_to: BoolArray) -> float:

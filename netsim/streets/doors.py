@@ -93,8 +93,7 @@ def find_doors(footprint: Shapes, height_m: FloatArray, graph: StreetGraph) -> P
     )
     building = large[row]
     door_m = shapely.get_coordinates(shapely.shortest_line(wall[row], line[nearest]))[::2]
-    storeys = height_m[building] / STOREY_M
-    floors = np.maximum(1, np.floor(storeys + 0.5)).astype(int)
+    floors = np.maximum(1, np.floor(height_m[building] / STOREY_M + 0.5)).astype(int)
     by_mode = [find_access(graph, door_m, mode) for mode in range(len(MODES))]
     street, along_m, at_m = (
         np.stack([getattr(a, name) for a in by_mode]) for name in ("street", "along_m", "at_m")

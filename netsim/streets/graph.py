@@ -105,8 +105,7 @@ class Paths:
             i = np.where(reached, middle, i)
             last = np.where(reached, last, middle - 1)
         span = self.along[i + 1] - self.along[i]
-        at_end = np.ones(len(i))
-        done = np.divide(passed - self.along[i], span, out=at_end, where=span > 0)
+        done = np.divide(passed - self.along[i], span, out=np.ones(len(i)), where=span > 0)
         done = np.clip(done, 0.0, 1.0)[:, None]
         # this form, not from + done * way, so that a vertex itself is met exactly
         return (1.0 - done) * self.vertex_m[i] + done * self.vertex_m[i + 1]

@@ -266,9 +266,8 @@ def read_osm(
         vertex_m = vertex
     else:
         vertex_m = project_lon_lat(lon_lat, origin_deg)
-    count = np.bincount(owner)
     lines = StreetLines(
-        path=Paths.from_vertices(vertex_m, count),
+        path=Paths.from_vertices(vertex_m, np.bincount(owner)),
         street_class=np.array([piece.street_class for piece in streets]),
         speed_m_s=np.array([piece.speed_m_s for piece in streets]),
         layer=np.array([piece.layer for piece in streets]),

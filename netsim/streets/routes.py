@@ -200,7 +200,7 @@ class _Trees:
                 self._reversed, indices=missing, return_predecessors=True
             )
             self._row |= zip(missing, row, strict=True)
-        return np.array([self._row[node] for node in nodes.tolist()], dtype=int)[index]
+        return np.array([self._row[node] for node in nodes.tolist()], int)[index]
 
 
 def _find_slices_by_part(

@@ -170,9 +170,8 @@ class _SumoNet(XmlFile):
             (self.closed, f"are open to none of {', '.join(_VEHICLES)}"),
             (self.inner, "are inside junctions, or crossings"),
         )
-        file = self.source.path
         return tuple(
-            notice("streets-edges-left-out", file=file, number=n, why=reason)
+            notice("streets-edges-left-out", file=self.source.path, number=n, why=reason)
             for n, reason in counts
             if n
         )

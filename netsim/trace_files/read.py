@@ -348,8 +348,7 @@ class TraceSetting(TraceFile):
         table, plane = self._place_rows(table, border)
         fixes = table.fixes
         begins_s = fixes.time_s.min() if border is None else self._parse_edge_s("since")
-        timezone = table.choose_zone(self.timezone)
-        local = LocalTime.from_zone(timezone, plane.lon_deg, begins_s)
+        local = LocalTime.from_zone(table.choose_zone(self.timezone), plane.lon_deg, begins_s)
         zone = [notice("trace-relative")] if table.relative else local.notices
         moves = Moves(fixes.user, fixes.time_s - local.midnight_s, plane.xy_m)
         doubtful = [*report_doubts(table, moves)]
@@ -427,7 +426,7 @@ class TraceSetting(TraceFile):
         if users == "id":
             return *keep_occurring(ids, user_of_row), notices
         if users == "all":
-            return ("all",), np.zeros(n, dtype=np.int64), notices
+            return ("all",), np.zeros(n, int), notices
         if users == "rows":
             names = tuple(f"row{k}" for k in range(1, n + 1))
             return names, np.arange(n), [notice("trace-users", how="every row is a user")]
@@ -583,7 +582,7 @@ def find_repeated(table: TraceTable) -> BoolArray:
         if key is not None
     ]
     order = np.lexsort(columns)
-    out = np.zeros(len(table), dtype=np.bool_)
+    out = np.zeros(len(table), bool)
     out[order[1:]] = np.all([np.diff(column[order]) == 0 for column in columns], axis=0)
     return out
 
@@ -593,15 +592,14 @@ def count_rows_by_cell(table: TraceTable) -> list[tuple[int, int]]:
     if table.fixes.cell is None:
         return []
     n_rows = np.bincount(table.fixes.cell, minlength=len(table.cells))
-    order = np.argsort(-n_rows, kind="stable")
-    return [(c, n_rows[c]) for c in order if n_rows[c]]
+    return [(c, n_rows[c]) for c in np.argsort(-n_rows, kind="stable") if n_rows[c]]
 
 
 def find_outliers(xy_m: FloatArray, cell: Codes | None, sigmas: float) -> BoolArray:
     """|z| > sigmas in x or y, with the mean and standard deviation of the rows of each cell; None:
     of all.
     """
-    out = np.zeros(len(xy_m), dtype=np.bool_)
+    out = np.zeros(len(xy_m), bool)
     group = np.zeros(len(xy_m), np.int32) if cell is None else cell
     n_rows = np.maximum(np.bincount(group), 1)
     for axis_m in xy_m.T:

@@ -18,12 +18,10 @@ At most one place fulfils either. A long night elsewhere weighs no more than any
 driver who waits in many places, or of a user without a fix at night, nothing is a home.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from netsim.clock import DAY_S, Clock, compute_rounding_s
-from netsim.columns import no_places
+from netsim.columns import frozen, no_places
 from netsim.units import BoolArray, FloatArray, IntArray
 
 PLACE_M = 200.0
@@ -36,7 +34,7 @@ OFFICE_SHARE = 0.0
 _MIN_FIXES = 2  # of a stay: a single one counts as a visit
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class UserPlaces:
     """Places of a user: home_m, work_m and densest_m (2,), NaN for none; nights with a fix between
     0 and 6 h.
@@ -92,11 +90,10 @@ def _group_places(position_m: FloatArray, time_s: FloatArray, known_s: FloatArra
 
     stay = _number_stays(position_m, time_s)
     middle_m = _average_groups(position_m, known_s, stay)
-    known_of = np.bincount(stay, known_s)
     near = cKDTree(middle_m)
     place = np.full(len(middle_m), -1)
     count = 0
-    for stay_index in np.argsort(-known_of, kind="stable").tolist():
+    for stay_index in np.argsort(-np.bincount(stay, known_s), kind="stable").tolist():
         if place[stay_index] < 0:
             members = np.array(near.query_ball_point(middle_m[stay_index], PLACE_M))
             place[members[place[members] < 0]] = count
@@ -150,17 +147,15 @@ def _measure_s_at_usual_place(
         time_of += own_s
         np.add.at(spent_s, (row[is_counted], place[is_counted]), own_s[is_counted])
     np.add.at(n_fixes, (np.searchsorted(days, day[fixed]), place[fixed]), 1)
-    number = np.arange(n_days)
     busiest = spent_s.argmax(axis=1)
-    best = number, busiest
+    best = np.arange(n_days), busiest
     is_long = spent_s[best] > share * spent_s.sum(axis=1)
     stays = is_long & (n_fixes[best] >= _MIN_FIXES)
     times = np.bincount(busiest[stays], minlength=1)
-    usual = times.argmax()
     n = times.max()
     if n < FEWEST_NIGHTS or 2 * n <= n_days:
         return np.zeros(len(place)), n_days
-    return np.where(place == usual, time_of, 0.0), n_days
+    return np.where(place == times.argmax(), time_of, 0.0), n_days
 
 
 def _average_groups(position_m: FloatArray, weight: FloatArray, group: IntArray) -> FloatArray:

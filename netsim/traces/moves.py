@@ -103,8 +103,7 @@ def chain_drives(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: floa
     n_ids = np.bincount(chain_of[ids[first]])
     busiest = np.argsort(-np.bincount(chain_of[ids]), kind="stable")
     number = np.zeros(n_chains, int)
-    is_chain = n_ids[busiest] > 1
-    number[busiest[is_chain]] = np.arange(1, (n_ids > 1).sum() + 1)
+    number[busiest[n_ids[busiest] > 1]] = np.arange(1, (n_ids > 1).sum() + 1)
     return np.where(chain_of >= 0, number[chain_of], 0)
 
 
@@ -138,13 +137,11 @@ def resample_trips(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, i
     first counts. A trip between two multiples leaves no row.
     """
     moves = moves.select(np.lexsort((moves.time_s, moves.user)))
-    is_new_user = np.diff(moves.user) != 0
-    moves = moves.select(np.append(True, is_new_user | (np.diff(moves.time_s) > 0)))
+    moves = moves.select(np.append(True, (np.diff(moves.user) != 0) | (np.diff(moves.time_s) > 0)))
     user = moves.user
     time_s = moves.time_s
     max_s = gap_s + compute_rounding_s(gap_s, time_s[1:])
-    is_other_user = np.diff(user) != 0
-    cuts = np.flatnonzero(is_other_user | (np.diff(time_s) > max_s)) + 1
+    cuts = np.flatnonzero((np.diff(user) != 0) | (np.diff(time_s) > max_s)) + 1
     pieces: list[Moves] = []
     n_rows = 0
     for trip in np.split(np.arange(len(user)), cuts):
@@ -159,8 +156,7 @@ def resample_trips(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, i
             )
         at_s = ticks * every_s
         columns_m = [np.interp(at_s, own_s, axis_m[trip]) for axis_m in moves.xy_m.T]
-        at_m = np.column_stack(columns_m)
-        pieces.append(Moves(np.full(len(ticks), user[trip[0]]), at_s, at_m))
+        pieces.append(Moves(np.full(len(ticks), user[trip[0]]), at_s, np.column_stack(columns_m)))
     return Moves.join(pieces), len(pieces)
 
 

@@ -58,7 +58,7 @@ RawColumns = dict[str, Column]
 _ON_A_SIDE = 33  # points of an outline; straight sides in degrees are curves in the plane
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Plane:
     """Points (n, 2) in metres east and north, and latitude and longitude of (0, 0), None for a
     local plane.
@@ -362,15 +362,14 @@ class FixBuilder:
         n = len(points.line)
         segment = points.segment
         if segment is None:
-            segment = np.zeros(n, dtype=np.int64)
+            segment = np.zeros(n, int)
         track = self._n_tracks + segment
         self._n_tracks += 1 + int(segment.max(initial=0))
         places = {"lat": points.lat_deg, "lon": points.lon_deg}
-        users = np.full(n, user)
         self.add_rows(
             file,
             points.line,
-            {"user": users, "track": track, "time_s": points.time_s, **places},
+            {"user": np.full(n, user), "track": track, "time_s": points.time_s, **places},
         )
 
     def build_table(self, format: str) -> TraceTable:

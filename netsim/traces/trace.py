@@ -5,7 +5,6 @@ midnight).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from difflib import get_close_matches
 from importlib import resources
@@ -16,6 +15,7 @@ from zoneinfo import ZoneInfo, available_timezones
 import numpy as np
 
 from netsim.clock import DAY_S, Clock
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.notice import Notice, notice
@@ -47,7 +47,7 @@ class LocalTime(NamedTuple):
         return build_wall_clock(self.first_day, self.midnight_s, self.zone, until_s)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Trace:
     """Rows sorted by (user, time).
 

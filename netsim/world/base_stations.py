@@ -4,7 +4,6 @@ import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -239,7 +238,7 @@ def number_sites(stations: Stations) -> IntArray:
     """
     at_m = collect_positions_m(stations) + 0.0  # -0 is 0
     _, first, place = np.unique(at_m, axis=0, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=int)
+    rank = np.empty(len(first), int)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[place.reshape(-1)]
 
@@ -348,7 +347,7 @@ _OF_LIST = {
 """columns of a list of base stations, and their bounds"""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Cells:
     """Cells with name, lon and lat or x_m and y_m, and what else a list says of them; notices on
     what is left out.
@@ -496,8 +495,7 @@ def _find_columns(source: Source, line: int, header: Sequence[str]) -> list[int]
     }
     places = []
     for ours in _WANTED:
-        words = _WORDS.get(ours, ours).split()
-        columns = [plain[word] for word in words if word in plain]
+        columns = [plain[word] for word in _WORDS.get(ours, ours).split() if word in plain]
         if not columns:
             problem = f"no column {ours!r}; OpenCelliD files start with {','.join(_ORDER)}"
             source.refuse(line, f"{problem}; here: {', '.join(header)[:100]}")

@@ -73,7 +73,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     except ValueError as error:
         raise BadInput(f"world.{error}") from None
     places = sorted({b.position_m for b in stations})
-    at_m = np.array(places, dtype=np.float64).reshape(-1, 2)
+    at_m = np.array(places, float).reshape(-1, 2)
     if layout is not None and (shifts_m := layout.shifts_m) is not None:
         at_m = np.concatenate([at_m + shift_m for shift_m in shifts_m])
     ground = Ground(
@@ -249,13 +249,11 @@ def report_long_links(setting: WorldSetting, stations: Stations, area: Area) -> 
     law = setting.radio.path_loss
     yield from _report_far_stations(setting, area)
     if away_m[far] > law.max_distance_m:
-        name = station.name
-        longest_m = law.max_distance_m
         yield notice(
             "path-loss-too-long",
             law=law.kind_name(),
-            longest_m=longest_m,
-            name=name,
+            longest_m=law.max_distance_m,
+            name=station.name,
             away_m=away_m[far],
         )
 
@@ -270,10 +268,9 @@ def _report_far_stations(setting: WorldSetting, area: Area) -> Iterator[Notice]:
     if len(far):
         farthest = np.argmax(away_m)
         rest = f", and {len(far) - 1} more do as well" if len(far) > 1 else ""
-        name = stations[farthest].name
         yield notice(
             "station-far",
-            name=name,
+            name=stations[farthest].name,
             away_m=away_m[farthest],
             width_m=width_m,
             height_m=height_m,

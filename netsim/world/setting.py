@@ -73,9 +73,9 @@ class IndoorShare(Part):
         unit = rng.uniform("indoor", ue, (5,)).T
         low, high = self.floors
         inside = unit[0] < self.share
-        extra = (unit[1] * (high - low + 1)).astype(np.int64)
+        extra = (unit[1] * (high - low + 1)).astype(int)
         storeys = low + np.minimum(extra, high - low)
-        floor = np.minimum((unit[2] * storeys).astype(np.int64), storeys - 1)
+        floor = np.minimum((unit[2] * storeys).astype(int), storeys - 1)
         depth_m = self.find_deepest_m(law) * np.minimum(unit[3], unit[4])
         return copy_with(
             Indoors.outdoors(ue),
@@ -118,7 +118,6 @@ class HalfNormal(ComputeSpread):
         "Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022: "
         "half-normal durations of training"
     )
-    example = {"kind": "half-normal"}
 
     @property
     def formula(self) -> str:
@@ -136,7 +135,6 @@ class LogNormal(ComputeSpread):
     """standard deviation of the logarithm of the factor"""
 
     reference = "netsim: assumed, the product of many independent factors"
-    example = {"kind": "log-normal"}
 
     @property
     def formula(self) -> str:
@@ -339,10 +337,9 @@ class WorldSetting(Part):
     def _check_together(self) -> Self:
         self._check_needs("ues.mobility", self.ues.mobility)
         self._check_needs("radio.line_of_sight", self.radio.line_of_sight)
-        law = self.radio.path_loss
         if self.base_stations:  # those of a layout are checked when the world is built
             heights_m = {b.name: b.height_m for b in self.listed_stations}
-            law.check(
+            self.radio.path_loss.check(
                 self.radio.carrier_hz,
                 self.ues.height_m,
                 heights_m,

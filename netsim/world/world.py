@@ -16,6 +16,7 @@ from netsim.geometry import Area
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.notice import Notice
 from netsim.radio.downlink import Attachment, Handover
+from netsim.radio.fading import RoundIndex
 from netsim.radio.indoor_links import Environment
 from netsim.radio.link_budget import Budget, KeptLinks, RadioLinks, split_positions
 from netsim.radio.path_loss import Pairs
@@ -33,7 +34,7 @@ from netsim.radio.uplink import Cohort
 from netsim.traces.trace import Trace
 from netsim.traces.values import Texts
 from netsim.ues import Fixes, Indoors, Looks, Observations, Tracks, Trail, UeStates
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
 from netsim.world.base_stations import BaseStation, Stations, collect_positions_m, number_sites
 from netsim.world.setting import WorldSetting
 
@@ -117,7 +118,7 @@ def draw_budget(
         at_m=at_m,
         height_m=height_m,
         power_dbm=np.array([b.power_dbm for b in stations]),
-        azimuth_deg=np.array(azimuth_deg, dtype=np.float64),
+        azimuth_deg=np.array(azimuth_deg, float),
         ue_height_m=setting.ues.height_m,
         path_loss=law,
         loss_db=loss_db,
@@ -360,7 +361,7 @@ class World:
         sampled : the state that the fixes are samples of; None where the mobility model takes them.
         """
         if fixes.rsrp_dbm is not None:
-            cell = np.zeros(len(fixes), dtype=np.int64) if fixes.cell is None else fixes.cell
+            cell = np.zeros(len(fixes), int) if fixes.cell is None else fixes.cell
             return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm)
         if sampled is not None:
             return self._report_rsrp(fixes, self._compute_rsrp_dbm(sampled)[fixes.ue])
@@ -381,7 +382,7 @@ class World:
             std_m = trace.look_up_error_m(ue, time_s)
         else:
             std_m = np.full(len(ue), float(stated))
-        moment = np.round(time_s * 1e3).astype(np.int64)
+        moment = np.round(time_s * 1e3).astype(int)
         error_m = self.ground.streams.derive_rng("ues.position").normal(
             "error", ue, (2,), item=moment
         )
@@ -406,7 +407,7 @@ class World:
         time_s = fixes.time_s[row]
         radio = self.setting.radio
         if radio.measurement_noise_db > 0:
-            moment = np.round(time_s * 1e3).astype(np.int64)
+            moment = np.round(time_s * 1e3).astype(int)
             rng = self.ground.streams.derive_rng("radio.measurement")
             value += radio.measurement_noise_db * rng.normal(
                 "noise", number_row(ue, cell), item=moment
@@ -436,10 +437,9 @@ class World:
         rsrp = self._compute_rsrp_dbm(self.state)
         before = self.attached.serving
         self.attached, moved = self.handover.step(self.attached, rsrp, time_s)
-        after = self.attached.serving
         self._settled = not (moved.any() or np.isfinite(self.attached.since_s).any())
         for ue in np.flatnonzero(moved):
-            cells = before[ue], after[ue]
+            cells = before[ue], self.attached.serving[ue]
             event = HandoverEvent(time_s, int(ue), *cells, *rsrp[ue, cells])
             self.handovers.append(event)
 
@@ -456,7 +456,7 @@ class World:
     def _look_at(self, state: State, served: Attachment | None) -> UeStates:
         indoors = self.find_state_indoors(state)
         n = len(self.ues)
-        inside = np.zeros(n, dtype=np.bool_) if indoors is None else indoors.inside
+        inside = np.zeros(n, bool) if indoors is None else indoors.inside
         return UeStates(
             state.position_m, inside, np.full(n, -1) if served is None else served.serving
         )
@@ -508,6 +508,16 @@ class World:
             level_dbm,
         )
 
+    def draw_fading(
+        self, ue: IntArray, n_bs: int, round_: RoundIndex, time_s: float, name: str = ""
+    ) -> ComplexArray | None:
+        """Small-scale amplitudes (n, n_bs, antennas) of UEs (n,) in a round; None without fading.
+        name : of other antennas than the world's base stations.
+        """
+        fading = self.setting.radio.fading
+        rng = self.ground.streams.derive_rng(f"radio.fading{name}")
+        return fading.draw_amplitudes(ue, n_bs, fading.find_block(round_, time_s), rng)
+
     def build_cohort(
         self, ue: IntArray, links: RadioLinks, round_: int, rows: IntArray, samples: FloatArray
     ) -> Cohort:
@@ -517,15 +527,12 @@ class World:
         """
         n_bs = len(self.stations)
         serving = self.find_serving(links)[ue]
-        radio = self.setting.radio
         sinr = np.full(len(ue), np.inf)
         if n_bs:
-            linked = links.compute_sinr(radio.downlink.noise_dbm)[ue, serving]
+            linked = links.compute_sinr(self.setting.radio.downlink.noise_dbm)[ue, serving]
             sinr = np.where(serving >= 0, linked, 0.0)
         complete = np.array_equal(ue, np.arange(len(self.ues)))  # then nothing is copied
-        block = radio.fading.find_block(round_, links.time_s)
-        rng = self.ground.streams.derive_rng("radio.fading")
-        fading = radio.fading.draw_amplitudes(ue, n_bs, block, rng)
+        fading = self.draw_fading(ue, n_bs, round_, links.time_s)
         gain = links.gain if complete else links.gain[ue]
         compute_s = self.training_s_per_sample[ue] * samples
         compute_j = self.setting.ues.compute_j_per_sample * samples
@@ -551,9 +558,7 @@ class World:
         if antenna not in self._elsewhere:
             site = number_sites((*self.stations, antenna))
             is_known = (site[:-1] == site[-1]).any()
-            drawn, name = (
-                (site[-1:], "") if is_known else (np.zeros(1, dtype=np.int64), ".elsewhere")
-            )
+            drawn, name = (site[-1:], "") if is_known else (np.zeros(1, int), ".elsewhere")
             budget = draw_budget(self.setting, (antenna,), drawn, self.ground, name)
             self._elsewhere[antenna] = KeptLinks(replace(budget, shifts_m=None))
         return self._elsewhere[antenna]
@@ -575,11 +580,7 @@ class World:
         links = self.link_elsewhere(antenna).compute_links(
             time_s, self.locate_ues(), self.find_indoors()
         )
-        fading = self.setting.radio.fading
-        block = fading.find_block(round_, time_s)
-        amplitude = fading.draw_amplitudes(
-            cohort.ue, 1, block, self.ground.streams.derive_rng("radio.fading.elsewhere")
-        )
+        amplitude = self.draw_fading(cohort.ue, 1, round_, time_s, ".elsewhere")
         nothing = np.zeros(len(cohort.ue))
         heard_amplitude = None if amplitude is None else amplitude[:, :, :antennas]
         unlimited = np.full(len(cohort.ue), np.inf)
@@ -606,18 +607,13 @@ def make_look(world: World, power: Power | None = None) -> Look:
 
     def look(ue: IntArray, round_: IntArray) -> SeenLinks:
         links = world.compute_links()
-        fading_of = world.setting.radio.fading
-        streams = world.ground.streams
-        block = fading_of.find_block(round_, links.time_s)
-        fading = fading_of.draw_amplitudes(
-            ue, links.gain.shape[1], block, streams.derive_rng("radio.fading")
-        )
+        fading = world.draw_fading(ue, links.gain.shape[1], round_, links.time_s)
         serving = world.find_serving(links).take(ue)
         gain = links.gain.take(ue, axis=0)
         power_w = None
         if power is not None and power.follows_links:
             power_w, _ = power.select_ues(ue).power_w(
-                gain, serving, world.max_power_w, None, streams.derive_rng("power")
+                gain, serving, world.max_power_w, None, world.ground.streams.derive_rng("power")
             )
         return SeenLinks(serving, gain, fading, power_w)
 

@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -23,7 +23,6 @@ from netsim.traces.table import (
 )
 from netsim.traces.trace import find_nearest_zone, find_zone
 from netsim.traces.values import (
-    Texts,
     join_texts,
     normalise_id,
     quote_text,
@@ -136,8 +135,8 @@ class CsvTable(TraceFormat):
     missing"""
     survey: bool = False
     """the file has no times: all are 0"""
-    endings: ClassVar[Texts] = (".csv", ".tsv")
-    content: ClassVar[str] = r"\A(?!\s*<)[^\n]*[,;\t]"
+    endings = (".csv", ".tsv")
+    content = r"\A(?!\s*<)[^\n]*[,;\t]"
     reference = "RFC 4180"
 
     def read(self, fixes: FixBuilder) -> None:
@@ -350,11 +349,10 @@ def _report_doubts(
         (normalise_id(name), identity) for name, rest in cells if (identity := normalise_id(rest))
     }
     if (n := len(dict(identities))) < len(identities):
-        names = format_count(n, "name")
         yield notice(
             "trace-cells-merged",
             header=header_of["cell"],
-            names=names,
+            names=format_count(n, "name"),
             number=len(identities),
             finer=finer,
         )

@@ -5,7 +5,7 @@ over.
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from netsim.traces.source import Attributes, XmlFile, find_files, strip_endings,
 from netsim.traces.table import PLACES, FixBuilder, TrackPoints
 from netsim.traces.values import (
     Refused,
-    Texts,
     Times,
     parse_bounded,
     quote_text,
@@ -45,9 +44,9 @@ class Gpx(TraceFormat):
     """
 
     kind: Literal["gpx"] = "gpx"
-    endings: ClassVar[Texts] = (".gpx",)
-    content: ClassVar[str] = r"\A\s*(?=<)(?s:.*?)<(\w+:)?gpx\b"
-    folder: ClassVar[str] = "*.gpx*"
+    endings = (".gpx",)
+    content = r"\A\s*(?=<)(?s:.*?)<(\w+:)?gpx\b"
+    folder = "*.gpx*"
     reference = "topografix.com, GPX 1.1"
 
     def read(self, fixes: FixBuilder) -> None:
@@ -117,8 +116,8 @@ def _read_tracks(path: str, fixes: FixBuilder) -> tuple[list[str], IntArray, Tra
     """
     file = _GpxFile(path)
     times = Times(fixes.zone, "")
-    lines, track, segment = np.array(file.places, dtype=int).reshape(-1, 3).T
-    timed = np.array([*map(bool, file.time)], dtype=bool)
+    lines, track, segment = np.array(file.places, int).reshape(-1, 3).T
+    timed = np.array([*map(bool, file.time)], bool)
     fixes.left_out["time_missing"] += (~timed).sum()
     row = np.arange(len(lines))
     place = "trkpt, lat"

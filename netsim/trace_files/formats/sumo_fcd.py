@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from netsim.notice import notice
 from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import Attributes, XmlFile
 from netsim.traces.table import AUTO, GLOBE, FixBuilder, look_like_degrees
-from netsim.traces.values import Column, Texts, quote_text, to_number
+from netsim.traces.values import Column, quote_text, to_number
 from netsim.units import FloatArray
 
 _MOVERS = frozenset(("vehicle", "person", "container"))
@@ -34,8 +34,8 @@ class SumoFcd(TraceFormat):
     """
 
     kind: Literal["sumo-fcd"] = "sumo-fcd"
-    endings: ClassVar[Texts] = (".fcd.xml",)
-    content: ClassVar[str] = r"\A\s*(?=<)(?s:.*?)<fcd-export\b"
+    endings = (".fcd.xml",)
+    content = r"\A\s*(?=<)(?s:.*?)<fcd-export\b"
     reference = "sumo.dlr.de, FCDOutput"
 
     def read(self, fixes: FixBuilder) -> None:
@@ -74,9 +74,9 @@ class SumoFcd(TraceFormat):
         xml.read(begin)
         numbers = [fixes.number_user(id_, f"{kind} {id_}") for kind, id_ in movers]
         times_s, first, second, *codes = np.reshape(rows, (-1, 5)).T
-        mover, line = np.array(codes, dtype=int)
+        mover, line = np.array(codes, int)
         columns: dict[str, Column] = {
-            "user": np.array(numbers, dtype=np.int32)[mover],
+            "user": np.array(numbers, np.int32)[mover],
             "time_s": times_s,
         }
         if _is_in_degrees(fixes, xml.source.read_head(), decimals, first, second):

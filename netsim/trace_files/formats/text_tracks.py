@@ -3,7 +3,7 @@
 import re
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from netsim.traces.source import (
     to_relative,
 )
 from netsim.traces.table import FixBuilder, TrackPoints
-from netsim.traces.values import LATEST_EPOCH_S, Texts, quote_text
+from netsim.traces.values import LATEST_EPOCH_S, quote_text
 
 _HEADER_LINES = 6
 # the days since 1899-12-30 have five digits
@@ -40,9 +40,9 @@ class Plt(TraceFormat):
     """
 
     kind: Literal["plt"] = "plt"
-    endings: ClassVar[Texts] = (".plt",)
-    content: ClassVar[str] = r"\A(?i:Geolife trajectory|OziExplorer Track Point File)"
-    folder: ClassVar[str] = "*.plt*"
+    endings = (".plt",)
+    content = r"\A(?i:Geolife trajectory|OziExplorer Track Point File)"
+    folder = "*.plt*"
     reference = "Zheng et al., GeoLife, 2010"
 
     def read(self, fixes: FixBuilder) -> None:
@@ -91,8 +91,8 @@ class Cabspotting(TraceFormat):
     """
 
     kind: Literal["cabspotting"] = "cabspotting"
-    content: ClassVar[str] = r"\A\s*-?\d+\.\d+ -?\d+\.\d+ [01] \d+\s*(\n|$)"
-    folder: ClassVar[str] = "new_*.txt*"
+    content = r"\A\s*-?\d+\.\d+ -?\d+\.\d+ [01] \d+\s*(\n|$)"
+    folder = "new_*.txt*"
     reference = "Piorkowski et al., CRAWDAD epfl/mobility, 2009"
 
     def read(self, fixes: FixBuilder) -> None:

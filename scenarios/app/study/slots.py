@@ -41,7 +41,8 @@ from netsim.city import CITIES
 from netsim.fit import PartRule, read_rules
 from netsim.mobility import MOBILITIES
 from netsim.part import OneOf, find_entry_points
-from netsim.radio import ANTENNAS, FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
+from netsim.radio import FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
+from netsim.radio.antenna import ANTENNAS
 from netsim.radio.rate import RATES
 from netsim.radio.schedulers import SCHEDULERS
 from netsim.trace_files.formats import TRACE_FORMATS
