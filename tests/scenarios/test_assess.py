@@ -32,7 +32,7 @@ from scenarios.app.results.table import (
     USEFUL,
     Line,
 )
-from scenarios.app.run.assess import Defended, fit_row, list_rows
+from scenarios.app.run.assess import fit_row, list_rows
 from scenarios.app.study.load import Scenario
 
 ROOT = Path(__file__).parents[2]
@@ -170,9 +170,9 @@ def test_a_defense_that_raises_is_blamed_with_its_line(place):
         ("nowhere.py", "cannot be read (No such file or directory)"),
         (
             "mine.py:Other",
-            "one class of a Defense, a Curation or a Withholding with its kind, not 0",
+            "one class of a Defense, a Curation or a Withholding, not 0",
         ),
-        ("{kind: gauss}", "neither FILE.py, a scenario, nor a kind"),
+        ("{kind: gauss}", "it is neither FILE.py, kinds of defense"),
         ("radio/coverage", "brings no defense"),
         ("{kind: geometry-aligned, mu: 1, rho: 1}", "geometry-aligned needs cells"),
     ],
@@ -209,14 +209,14 @@ def test_a_folder_with_something_else_is_left_alone(place, tmp_path, capsys):
 
 def test_attacks_that_a_row_refuses_are_left_out_of_it():
     suite = Scenario.from_source("assess/city")
-    rows = [*list_rows(suite), Defended("frozen", {"learning.learner.frozen_layers": 1})]
+    rows = [*list_rows(suite), {"label": "frozen", "set": {"learning.learner.frozen_layers": 1}}]
     counts = {
-        row.label: len(fit_row(suite, row).study.vary.variants[0].set["learning.attacks"])
+        row["label"]: len(fit_row(suite, row).study.vary.variants[0].set["learning.attacks"])
         for row in rows
     }
-    assert counts[NOTHING] == 3
+    assert counts[NOTHING] == 4
     assert min(counts.values()) > 0
-    assert counts["frozen"] < 3
+    assert counts["frozen"] < 4
 
 
 def test_the_two_suites_of_towns_differ_in_their_seeds_alone():
@@ -287,7 +287,7 @@ def test_kept_rows_have_intervals_that_contain_their_values():
     assert not rows.duplicated(["suite", "label", "seed"]).any()
     for name, runs in rows.groupby("suite"):
         suite = Scenario.from_source(f"assess/{name}")
-        known = {row.label for row in list_rows(suite)}
+        known = {row["label"] for row in list_rows(suite)}
         judged = judge_suite(runs)
         assert NOTHING in judged["lines"]
         for label, lines in judged["lines"].items():
