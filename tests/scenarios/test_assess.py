@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas
 from pytest import fixture, mark, raises
 
+from fl.defenses import DEFENSES, Defense
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
 from scenarios.app.results.assessment import (
@@ -32,7 +33,7 @@ from scenarios.app.results.table import (
     USEFUL,
     Line,
 )
-from scenarios.app.run.assess import fit_row, list_rows
+from scenarios.app.run.assess import fit_row, list_rows, parse_defense
 from scenarios.app.study.load import Scenario
 
 ROOT = Path(__file__).parents[2]
@@ -129,6 +130,28 @@ def test_noise_that_the_server_takes_out_again_is_not_shown(place):
     # the map is as good as without it
     errors = table["value"].xs("utility.rmse_db", level="key")
     assert abs(errors["mine"] / errors[NOTHING] - 1) < 1e-3
+
+
+def test_no_bundled_server_half_takes_noise_away():
+    """Those that there are: central noise is added, the clipping norm is counted, and whole numbers
+    are wrapped. Another one must be looked at before an assessment may trust it.
+    """
+    own = {kind for kind, part in DEFENSES.parts.items() if part.finish is not Defense.finish}
+    assert own == {"central-gaussian", "adaptive-clip", "skellam"}
+    assert all(part.finish.__module__.startswith("fl.") for part in DEFENSES.parts.values())
+
+
+def test_kinds_are_variants():
+    bare, digest = parse_defense("top-k")
+    assert (bare, digest) == (
+        {"label": "top-k", "set": {"learning.defenses": [{"kind": "top-k"}]}},
+        "",
+    )
+    text = "[{kind: clip, norm: 0.3}, {kind: farthest-batch, eps_m: 50}, {kind: quantise}]"
+    several, _ = parse_defense(text)
+    assert several["label"] == "clip, norm: 0.3, farthest-batch, eps_m: 50, quantise"
+    assert [*several["set"]] == ["learning.defenses", "learning.curation"]
+    assert len(several["set"]["learning.defenses"]) == 2
 
 
 def test_the_defense_of_the_manual_is_judged(place):

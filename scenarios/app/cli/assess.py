@@ -30,7 +30,7 @@ SUITES = ("city", "town", "cork", "santa-monica", "geolife")
 """bundled suites, in the folder `assess`"""
 FILES = ("table.csv", "assess.json", "{}.svg", "{}.pdf")
 """files in the folder of an assessment, the figures of each suite"""
-_DRAWN = ("utility.rmse_db", "attack.NAME.home_located.percent")
+_HOMES = "attack.NAME.home_located.percent"
 _CELLS = "suite label defense seeds name key value low high unit hits n baseline verdict attack"
 
 
@@ -80,10 +80,11 @@ def assess_from_options(args: argparse.Namespace) -> None:
         judged[name] = suite = judge_suite(runs)
         figures = pandas.DataFrame(tabulate_figures(suite["runs"], suite["lines"]))
         frames.append(figures.assign(suite=name, defense=figures["label"].map(suite["verdicts"])))
+        drawn = {"runs": runs, "figures": figures}
         try:
             for file in FILES[2:]:
                 path = out / file.format(name)
-                write_figure({"runs": runs, "figures": figures}, *_DRAWN, path, chance=True)
+                write_figure(drawn, "utility.rmse_db", _HOMES, path, chance=True)
         except BadInput as error:
             left_out[f"figure of {name}"] = error.lines[0]
     table = pandas.concat(frames).to_csv(index=False, columns=_CELLS.split(), float_format="%.9g")

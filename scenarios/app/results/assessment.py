@@ -31,10 +31,10 @@ NOTHING = "nothing"
 REDUCED = "reduced"
 NOT_SHOWN = "not shown"
 RULE = (
-    f"{PREVENTED}: the map useful, and homes and workplaces, which are found with “{NOTHING}”, at "
+    "prevented: the map useful, and homes and workplaces, which are found with “nothing”, at "
     "chance (not found, and the 95 % interval ends within five points of it); "
-    f"{REDUCED}: the map useful, and each interval below that of “{NOTHING}”, or at chance; "
-    f"{INCONCLUSIVE}: neither, and too few UEs or no answers; {NOT_SHOWN}: all else, and defenses "
+    "reduced: the map useful, and each interval below that of “nothing”, or at chance; "
+    "inconclusive: neither, and too few UEs or no answers; not shown: all else, and defenses "
     "whose server half changes sums of updates, which attackers were not given"
 )
 PLACES = ("home_located", "work_located", "densest_located")
@@ -43,20 +43,11 @@ ROWS = Path(__file__).parents[2] / "assess" / "rows.csv"
 """rows that come with the program"""
 KEYS = ["suite", "label", "seed"]
 """columns that name a row"""
-_FIGURES = (
+FIGURES = (
     r"^label$|^seed$|utility\.(?!.*place)|privacy\.|leakage\.hit|homes\.|baseline\.(uniform|others)\."
     r".*_located|attack\..*(_located\.(shuffled\.)?percent|s\.count)$"
 )
 """columns of a sweep that a row has"""
-
-
-def keep_figures(runs: pandas.DataFrame, by_place: pandas.DataFrame) -> pandas.DataFrame:
-    """Keep the figures that tables show of runs, joules and seconds per upload, and the error by
-    place of other runs.
-    """
-    kept = runs.filter(regex=_FIGURES).join(by_place.filter(like=".place"))
-    joules = runs["uplink.energy_j"] / runs["updates.sent"]
-    return kept.assign(joules=joules, seconds=runs["uplink.latency_s.median"])
 
 
 def merge_rows(path: str | None, played: Sequence[pandas.DataFrame]) -> pandas.DataFrame:

@@ -11,14 +11,14 @@ from types import MappingProxyType
 import pandas
 
 from fl.curation import CURATIONS
-from fl.defenses import DEFENSES, Defense
+from fl.defenses import DEFENSES
 from fl.withholding import WITHHOLDINGS
 from netsim import __version__
 from netsim.compiled import compute_code_digest
 from netsim.errors import BadInput, RunsFailed
-from netsim.part import add_plugin_file
-from scenarios.app.results.assessment import keep_figures
-from scenarios.app.results.folder import FAILURES, RUNS, read_failures, refuse_failures
+from netsim.part import add_plugin_file, describe_plugin_line
+from scenarios.app.results.assessment import FIGURES
+from scenarios.app.results.folder import ERROR, RUNS, refuse_failures
 from scenarios.app.results.goals import parse_aims
 from scenarios.app.results.read import get_section, list_finished_runs, open_finished_run
 from scenarios.app.results.shown import describe_accounts
@@ -41,8 +41,6 @@ _SLOTS = {
     "learning.curation": CURATIONS,
     "learning.withholding": WITHHOLDINGS,
 }
-_CLASS = r"(?m)^class (\w+)\((Defense|Curation|Withholding)\):()"
-"""of a plug-in: its name, its base, and the empty name that stands for any"""
 _UNSAID = r"[{}\[\]]|kind: |^[^{]*/|\.yaml$"
 """what a label leaves out of a text"""
 _DOUBT = "what its server half takes out of a sum, the server may take out of an update"
@@ -78,13 +76,15 @@ def _install_plugin(file: Path, wanted: str) -> tuple[str, str]:
 
     wanted : its name; empty: the only one that derives from a base class of a slot.
     """
-    classes = [found for found in re.findall(_CLASS, read_file_text(file)) if wanted in found]
+    word = wanted or r"\w+"
+    pattern = rf"(?m)^class ({word})\((Defense|Curation|Withholding)\):"
+    classes = re.findall(pattern, read_file_text(file))
     if len(classes) != 1 or not file.stem.isidentifier():
         raise BadInput(
             f"{file}: needs a name as my_defense.py, and one class of a Defense, a Curation or a "
             f"Withholding, not {len(classes)}; give FILE.py:CLASS where it has more"
         )
-    ((name, base, _),) = classes
+    ((name, base),) = classes
     return add_plugin_file(base.lower(), file, name), compute_code_digest(file.stem)[:8]
 
 
@@ -123,29 +123,29 @@ def play_row(suite: str, row: Record, evaluations: int, sweep: Sweep) -> pandas.
     """
     out = sweep.out
     scored = fit_row(sweep.scenario, row, UNATTACKED)
-    ((_, study), *_) = resolve_points(scored)
+    study = resolve_points(scored)[0][1]
     attacked = replace(sweep, scenario=fit_row(sweep.scenario, row))
     try:
         play_adapted_sweep(evaluations, attacked, parse_aims("homes"), at_most=True)
         replace(sweep, scenario=scored, out=out / PLACE).play()
         refuse_failures(out, out / PLACE)
     except RunsFailed as error:
-        tables = sorted(out.rglob(FAILURES))
-        failed = [run.error for table in tables for run in read_failures(table.parent)]
-        raise RunsFailed(f"{error}; {failed[0]}") from None
-    played = [open_finished_run(path).tables["privacy"] for _, path in list_finished_runs(out)]
+        trace = "\n".join(path.read_text("utf-8") for path in sorted(out.rglob(ERROR)))
+        reason = "".join(trace.strip().splitlines()[-1:])
+        raise RunsFailed(f"{error}; {reason}{describe_plugin_line(trace)}") from None
+    accounts = [open_finished_run(path).tables["privacy"] for _, path in list_finished_runs(out)]
+    # bundled server halves add noise, count, or wrap whole numbers: they take no noise away
+    halves = [type(defense).finish.__module__ for defense in study.learned.defenses]
+    is_open = not all(module.startswith("fl.") for module in halves)
     runs = pandas.read_csv(out / RUNS)
-    return keep_figures(runs, pandas.read_csv(out / PLACE / RUNS)).assign(
+    by_place = pandas.read_csv(out / PLACE / RUNS).filter(like=".place")
+    figures = runs.filter(regex=FIGURES).join(by_place)
+    return figures.assign(
+        joules=runs["uplink.energy_j"] / runs["updates.sent"],
+        seconds=runs["uplink.latency_s.median"],
         suite=suite,
-        accounts=["; ".join(describe_accounts(account)) for account in played],
-        doubt=_DOUBT if any(map(_changes_sums, study.learned.defenses)) else "",
+        accounts=["; ".join(describe_accounts(account)) for account in accounts],
+        doubt=_DOUBT if is_open else "",
         command=f"netsim assess '{row['label']}' --on {suite}",
         version=__version__,
     )
-
-
-def _changes_sums(defense: Defense) -> bool:
-    """Whether its server half is that of a plug-in. Bundled ones add noise, count, or wrap whole
-    numbers: they take no noise away.
-    """
-    return not type(defense).finish.__module__.startswith("fl.")
