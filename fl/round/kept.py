@@ -19,36 +19,35 @@ from netsim.checkpoint import from_tree_as, load_tree
 from netsim.errors import BadInput
 from netsim.world.world import World
 
-_VIEWS = tuple[RoundContext, list[View]]
-_TRUTH = tuple[Merge, Names, Velocity | Moments | None]
-_DATA = tuple[Local, Local, bool]
-
 
 def attack_kept_round(setup: Setup, world: World, state: RoundState, folder: Path) -> RoundOutcome:
     """The round of this state by its views in a folder, with what attacks make of them.
 
     state : changed in place. Raises BadInput: a file is missing or damaged.
     """
-    learning = setup.learning
+    learner = setup.learning.learner
     states = state.parts
     merges = list[Merge]()
-    for name in learning.learner.phases:
+    for name in learner.phases:
         file = f"{state.round:06d}-{name}.npz"
-        facts, kept_views = _read_values(folder / file, _VIEWS)
-        truth = _read_values(folder / f"truth-{file}", _TRUTH)
-        merge, states["names"], states[f"server_optimiser.{name}"] = truth
+        facts, views = _read_values(folder / file, tuple[RoundContext, list[View]])
+        merge, states["names"], states[f"server_optimiser.{name}"] = _read_values(
+            folder / f"truth-{file}", tuple[Merge, Names, Velocity | Moments | None]
+        )
         facts = replace(facts, public=setup.public)
         streams = RoundStreams(setup.streams, state.round).derive_phase(name, first=not merges)
         phase = Phase(setup, facts, name, merge.model, 0, 0.0, inf, {}, len(world.ues), streams)
-        views = list[View]()
-        for view in kept_views:
-            replica = None
-            if learning.threat.can_train:
-                base = view.model_before
-                replica = PublicReplica(phase, merge.uploads, base, states)
-            views.append(replace(view, learner=learning.learner, replica=replica))
+        views = [replace(view, learner=learner) for view in views]
+        if setup.learning.threat.can_train:
+            uploads = merge.uploads
+            views = [
+                replace(view, replica=PublicReplica(phase, uploads, view.model_before, states))
+                for view in views
+            ]
         merges.append(attack_views(phase, merge, views, states))
-    measured, local, last = _read_values(folder / f"truth-{state.round:06d}.npz", _DATA)
+    measured, local, last = _read_values(
+        folder / f"truth-{state.round:06d}.npz", tuple[Local, Local, bool]
+    )
     collected = Collected(TakenData(measured, local, HeldOut.none()), local)
     rows, tables = measure_leakage(setup, world, state, facts, collected, merges, last)
     return RoundOutcome(facts, phase.model, state, collected, merges, [], rows, tables, [])

@@ -31,10 +31,10 @@ NOTHING = "nothing"
 REDUCED = "reduced"
 NOT_SHOWN = "not shown"
 RULE = (
-    f"{PREVENTED}: the map useful, and homes and workplaces, which are found with “{NOTHING}”, at "
+    "prevented: the map useful, and homes and workplaces, which are found with “nothing”, at "
     "chance (not found, and the 95 % interval ends within five points of it); "
-    f"{REDUCED}: the map useful, and each interval below that of “{NOTHING}”, or at chance; "
-    f"{INCONCLUSIVE}: neither, and too few UEs or no answers; {NOT_SHOWN}: all else, and defenses "
+    "reduced: the map useful, and each interval below that of “nothing”, or at chance; "
+    "inconclusive: neither, and too few UEs or no answers; not shown: all else, and defenses "
     "whose server half changes sums of updates, which attackers were not given"
 )
 PLACES = ("home_located", "work_located", "densest_located")
@@ -43,21 +43,11 @@ ROWS = Path(__file__).parents[2] / "assess" / "rows.csv"
 """rows that come with the program"""
 KEYS = ["suite", "label", "seed"]
 """columns that name a row"""
-_FIGURES = (
-    r"^label$|^seed$|utility\.|privacy\.|leakage\.hit|homes\.|baseline\.(uniform|others)\..*_located"
-    r"|attack\..*(_located\.(shuffled\.)?percent|s\.count)$"
+FIGURES = (
+    r"^label$|^seed$|utility\.(?!.*place)|privacy\.|leakage\.hit|homes\.|baseline\.(uniform|others)\."
+    r".*_located|attack\..*(_located\.(shuffled\.)?percent|s\.count)$"
 )
 """columns of a sweep that a row has"""
-
-
-def keep_figures(runs: pandas.DataFrame, scored_by_place: pandas.DataFrame) -> pandas.DataFrame:
-    """Keep the figures that tables show of runs, joules and seconds per upload, and the error by
-    place of other runs.
-    """
-    places = scored_by_place.filter(like=".place")
-    kept = runs.drop(columns=places.columns, errors="ignore").filter(regex=_FIGURES).join(places)
-    joules = runs["uplink.energy_j"] / runs["updates.sent"]
-    return kept.assign(joules=joules, seconds=runs["uplink.latency_s.median"])
 
 
 def merge_rows(path: str | None, played: Sequence[pandas.DataFrame]) -> pandas.DataFrame:
@@ -75,13 +65,12 @@ def merge_rows(path: str | None, played: Sequence[pandas.DataFrame]) -> pandas.D
 
 def judge_suite(rows: pandas.DataFrame) -> Fields:
     """Judge every label of a suite: `runs`, `lines` and `verdicts` by label."""
-    records = [record.dropna().to_dict() for _, record in rows.iterrows()]
-    runs = group_by_label((record["label"], record) for record in records)
+    runs = group_by_label((row["label"], row.dropna().to_dict()) for _, row in rows.iterrows())
     lines = build_lines_by_label(runs)
     nothing = lines.get(NOTHING, ())
     verdicts = {
-        label: judge_defense(own, nothing, runs[label][0].get("doubt", ""))
-        for label, own in lines.items()
+        label: judge_defense(lines[label], nothing, own[0].get("doubt", ""))
+        for label, own in runs.items()
     }
     return {"runs": runs, "lines": lines, "verdicts": verdicts}
 
@@ -95,8 +84,7 @@ def judge_defense(shown: Lines, nothing: Lines, doubt: str = "") -> str:
     unseen = Line("", "", nan, verdict=INCONCLUSIVE)
     pairs = [(lines.get(name, unseen), others[name]) for name in PLACES if name in others]
     model = find_model_verdict(shown)
-    is_found = bool(pairs) and all(other.verdict == FOUND for _, other in pairs)
-    if not is_found or model == INCONCLUSIVE:
+    if model == INCONCLUSIVE or {other.verdict for _, other in pairs} != {FOUND}:
         return INCONCLUSIVE
     if doubt or not is_useful_verdict(model):
         return NOT_SHOWN
@@ -105,6 +93,5 @@ def judge_defense(shown: Lines, nothing: Lines, doubt: str = "") -> str:
         return PREVENTED
     if all(line.high < other.low for line, other in above):
         return REDUCED
-    if any(line.verdict == INCONCLUSIVE for line, _ in above):
-        return INCONCLUSIVE
-    return NOT_SHOWN
+    is_open = any(line.verdict == INCONCLUSIVE for line, _ in above)
+    return INCONCLUSIVE if is_open else NOT_SHOWN

@@ -11,7 +11,7 @@ from fl.round.records import list_attack_metrics, write_attacks
 from fl.round.tables import to_columns
 from netsim.errors import BadInput
 from scenarios.app.results.folder import VIEWS, read_csv_rows
-from scenarios.app.results.read import Manifest, Run, load_finished_run
+from scenarios.app.results.read import Run, load_finished_run
 from scenarios.app.run.events import Watch
 from scenarios.app.run.how import use_one_thread
 from scenarios.app.run.job import Job
@@ -21,26 +21,14 @@ from scenarios.app.run.simulate import LearningPlay
 from scenarios.app.study import Fields
 
 _MADE = (
-    "ues",
-    "metrics",
-    "eavesdropper",
-    "sums",
-    "estimates",
-    "leakage",
-    "named",
-    "listed",
-    "list_scores",
-    "learnt",
-    "linking",
-    "identities",
-    "tracking",
-    "beliefs",
+    "ues metrics eavesdropper sums estimates leakage named listed list_scores learnt linking "
+    "identities tracking beliefs"
 )
 """tables that attacks make, and the first of a run; all others are those of the run"""
 
 
 class AttackPlay(LearningPlay):
-    """The rounds of a finished run, of which only the attacks are played.
+    """The rounds of a finished run, which kept views, of which only the attacks are played.
 
     `source` among the options of its job is that run.
     """
@@ -49,7 +37,7 @@ class AttackPlay(LearningPlay):
         source: Run = self.job.options["source"]
         recorder = self.recorder
         state = self.memory.state
-        for table in sorted(set(source.manifest.tables or ()).difference(_MADE)):
+        for table in sorted(set(source.manifest.tables or ()).difference(_MADE.split())):
             recorder.write(table, to_columns(table, read_csv_rows(source.folder / f"{table}.csv")))
         numbers = recorder.read_columns("rounds")["round"].astype(int).tolist()
         for number in numbers:
@@ -57,17 +45,15 @@ class AttackPlay(LearningPlay):
             outcome = attack_kept_round(self.setup, self.world, state, source.folder / VIEWS)
             write_attacks(recorder, outcome)
             time_s = outcome.merges[-1].merged_s
-            head = {"round": number, "time_s": time_s}
-            figures = [head | row for row in list_attack_metrics(self.setup.learning, state)]
-            recorder.write("metrics", to_columns("metrics", figures))
+            for row in list_attack_metrics(self.setup.learning, state):
+                recorder.write_row("metrics", round=number, time_s=time_s, **row)
             self.watch(self.make_event(numbers[-1], time_s, number == numbers[-1], {}))
 
     def finish(self) -> Fields:
-        manifest: Manifest = self.job.options["source"].manifest
+        manifest = self.job.options["source"].manifest
         state = self.memory.state
-        if manifest.views is not None:
-            state.round = manifest.views.round
-            write_final_attacks(self.setup, state, self.world, manifest.views.time_s)
+        state.round = manifest.views.round
+        write_final_attacks(self.setup, state, self.world, manifest.views.time_s)
         write_points(self.job.folder, state)
         return manifest.model_dump(include={"empty_rounds", "stopped_by_budget"})
 
