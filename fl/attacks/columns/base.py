@@ -36,6 +36,12 @@ class Scene:
     floor_m2: FloatArray
     level_db: FloatArray | None
 
+    def find_strongest_db(self) -> FloatArray:
+        """The strongest nominal level (G,); 0 without known antennas."""
+        if self.level_db is None:
+            return np.zeros(len(self.place))
+        return self.level_db.max(axis=0)
+
 
 @lru_cache(maxsize=2)
 def build_scene(public: Public, cell_m: float, attack: str) -> Scene:

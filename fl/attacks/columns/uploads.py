@@ -30,7 +30,7 @@ _OPEN_M2 = 200.0  # floor area that counts where there is hardly any
 _USUAL_SHARE = 0.85  # of uploads that are decoded,
 _SPREAD = 0.25  # and how far it is from that
 _LEAST_S = 1e-9
-_MOST_DBM = 1e6  # a map that predicts more has diverged
+_MOST_DBM = 300.0  # a map that predicts more has diverged
 _HOURS = ("night", "work")  # when an upload that is asked for tells of home, and of work
 
 
@@ -102,7 +102,8 @@ class SendingCells(Column):
 
 class ArrivalDelays(Column):
     """d_u F(x) and F(x), with d_u the normal score of a UE's mean log time per bit, less the mean
-    of each round, and F the learnt map of the signal, standardised: the last that has not diverged.
+    of each round, and F the learnt map of the signal, standardised; the strongest nominal level
+    where that has diverged.
     """
 
     names = ("delay by signal", "signal")
@@ -115,8 +116,9 @@ class ArrivalDelays(Column):
         if len(models):
             after = view.model_after
             signal = view.learner.predict_strongest_dbm(after, scene.place_m, models)
-            if signal is not None and (np.abs(signal) <= _MOST_DBM).all():
-                next_tally["signal"] = standardise_maps(signal)
+            if signal is None or not (np.abs(signal) <= _MOST_DBM).all():
+                signal = scene.find_strongest_db()
+            next_tally["signal"] = standardise_maps(signal)
         uploads = find_uploads(view)
         if uploads is None:
             return next_tally
@@ -175,7 +177,7 @@ class Losses(Column):
         columns = self.build_zeros(ue, scene)
         if scene.level_db is None:
             return columns
-        level = standardise_maps(scene.level_db.max(axis=0))
+        level = standardise_maps(scene.find_strongest_db())
         columns[0] = level
         if tally:
             asked = look_up_ues(tally["asked"], ue)
