@@ -10,10 +10,9 @@ import numpy as np
 from numpy.linalg import norm
 from pydantic import Field
 
-from fl.attacks.base import ByKey, update_means
 from fl.notice import Prepared, notice
 from fl.types import Local, Metrics, Received, RoundContext, State
-from netsim.columns import divide_or_zero, frozen, split_row_id
+from netsim.columns import ByKey, divide_or_zero, frozen, split_row_id, update_means
 from netsim.notice import Notice
 from netsim.part import OneOf, Part
 from netsim.units import BoolArray, FloatArray, IntArray

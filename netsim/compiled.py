@@ -93,7 +93,7 @@ def compute_code_digest(*packages: str) -> str:
     digest = hashlib.sha256()
     for package in packages:
         spec = importlib.util.find_spec(package)
-        for place in sorted(spec.submodule_search_locations or (spec.origin,)) if spec else ():
+        for place in sorted(spec.submodule_search_locations or [str(spec.origin)]) if spec else ():
             for path in sorted(Path(place).rglob("*.py")) or [Path(place)]:
                 digest.update(f"{package}/{path.relative_to(place)}\n".encode())
                 digest.update(hashlib.sha256(path.read_bytes()).digest())

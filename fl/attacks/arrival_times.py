@@ -10,11 +10,11 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from fl.attacks.base import Attack, ByKey, View, update_means
+from fl.attacks.base import Attack, View
 from fl.attacks.threat import ARRIVAL_TIMES, CELLS
 from fl.tracking.place_grid import cross_axes
 from fl.types import Antennas, Estimates, Public, RoundContext, Timing
-from netsim.columns import frozen, number_row, split_row_id
+from netsim.columns import ByKey, frozen, number_row, split_row_id, update_means
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.antenna import compute_sector_gain_db

@@ -26,7 +26,7 @@ from fl.types import (
     Timing,
 )
 from netsim.checkpoint import REBUILT
-from netsim.columns import frozen, no_ints
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import Named
@@ -209,57 +209,6 @@ class RevisedEstimates:
 def to_statuses(position_m: FloatArray) -> list[str]:
     """The status of estimates (n, 2) of an attack without an objective: NaN is no place."""
     return np.where(np.isfinite(position_m).all(axis=1), "ok", "no gradient").tolist()
-
-
-def look_up_or_nan(keys: IntArray, value: FloatArray | IntArray, numbers: IntArray) -> FloatArray:
-    """Values (n, ...) of numbers (n,), from value (k, ...) of an ascending list (k,):
-    NaN if unknown.
-    """
-    recalled = np.full((len(numbers), *value.shape[1:]), np.nan)
-    index = np.searchsorted(keys, numbers)
-    is_known = index < len(keys)
-    is_known[is_known] = keys[index[is_known]] == numbers[is_known]
-    recalled[is_known] = value[index[is_known]]
-    return recalled
-
-
-@frozen
-class ByKey:
-    """Values (k, ...) by key (k,), ascending."""
-
-    key: IntArray
-    value: FloatArray
-
-    @classmethod
-    def empty(cls, columns: int) -> Self:
-        """Before the first: what is recalled is NaN (n, columns)."""
-        return cls(no_ints(), np.zeros((0, columns)))
-
-    def look_up(self, key: IntArray) -> FloatArray:
-        """Values (n, ...) of keys (n,): NaN if unknown."""
-        return look_up_or_nan(self.key, self.value, key)
-
-    def overwrite_values(self, key: IntArray, value: FloatArray) -> Self:
-        """Overwrite the values (n, ...) of keys (n,), or add those that are new."""
-        keys, first = np.unique(np.concatenate([key, self.key]), return_index=True)
-        before = self.value if len(self.key) else value[:0]
-        return type(self)(keys, np.concatenate([value, before])[first])
-
-
-def update_means(
-    past: ByKey, key: IntArray, value: FloatArray, memory: float
-) -> tuple[FloatArray, ByKey]:
-    """Running means (n, p) of keys (n,) after values (n, p), and what is remembered: weights w,
-    then the means.
-
-    mean_t = mean_{t-1} + (x_t - mean_{t-1}) / w_t,    w_t = 1 + (1 - 1 / memory) w_{t-1},    w_0 =
-    0
-    """
-    old = past.look_up(key)
-    weight = 1.0 + (1.0 - 1.0 / memory) * np.nan_to_num(old[:, :1])
-    mean = old[:, 1:]
-    mean = np.where(np.isfinite(mean), mean + (value - mean) / weight, value)
-    return mean, past.overwrite_values(key, np.concatenate([weight, mean], axis=1))
 
 
 @frozen

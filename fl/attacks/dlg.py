@@ -8,10 +8,10 @@ from typing import Literal, cast
 import numpy as np
 from pydantic import Field
 
-from fl.attacks.base import Attack, ByKey, View
+from fl.attacks.base import Attack, View
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import Estimates, RoundContext
-from netsim.columns import number_row
+from netsim.columns import ByKey, number_row
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.attacks.base import View, look_up_or_nan
+from fl.attacks.base import View
 from fl.attacks.believer import Believer, Remembered
 from fl.attacks.shadow_ues import Population
 from fl.notice import Prepared, notice
@@ -25,7 +25,7 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.history import History, classify_hours
 from fl.tracking.place_grid import PlaceGrid, find_best_discs
 from fl.types import Estimates, Metrics, Public, RoundContext
-from netsim.columns import Columns, frozen, no_ints
+from netsim.columns import Columns, frozen, look_up_or_nan, no_ints
 from netsim.geometry import Area
 from netsim.notice import Notice
 from netsim.rng import Rng

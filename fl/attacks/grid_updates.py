@@ -9,12 +9,12 @@ from typing import Literal, Self, cast
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.attacks.base import Attack, ByKey, View, update_means
+from fl.attacks.base import Attack, View
 from fl.learners import GridLearner
 from fl.radio_map.obstacles import CELLS
 from fl.tracking.place_grid import PlaceGrid, cross_axes
 from fl.types import Estimates, Model, RoundContext, State
-from netsim.columns import number_row
+from netsim.columns import ByKey, number_row, update_means
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray

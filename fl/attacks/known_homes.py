@@ -9,14 +9,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from fl.attacks.base import look_up_or_nan
 from fl.notice import notice
 from fl.tracking.dwelling import Hours, Period, Residences, Shares, compute_log_evidence, split_rows
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.linking import Identities, NameLinks, compute_log_odds, identify_senders
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Directory, Public, RoundContext
-from netsim.columns import no_ints
+from netsim.columns import look_up_or_nan, no_ints
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.maps import project_lon_lat

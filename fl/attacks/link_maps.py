@@ -9,13 +9,13 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks import ATTACKS
-from fl.attacks.base import Attack, ByKey, RevisedEstimates, View
+from fl.attacks.base import Attack, RevisedEstimates, View
 from fl.attacks.place_maps import PlaceMaps, normalise_rows
 from fl.attacks.span import Span
 from fl.tracking.linking import NameLinks
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, RoundContext
-from netsim.columns import Columns, frozen, no_ints
+from netsim.columns import ByKey, Columns, frozen, no_ints
 from netsim.rng import Rng
 from netsim.units import AnyFloats, BoolArray, FloatArray, IntArray
 

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.attacks import ATTACKS
-from fl.attacks.base import Attack, View, look_up_or_nan
+from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dlg import Dlg
 from fl.attacks.dwell import HourRange
@@ -32,6 +32,7 @@ from fl.tracking.fingerprint import DIRECTION, Clues, project_directions
 from fl.tracking.linking import Book, Identities, Linker, NameLinks
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Directory, Estimates, Metrics, Public, RoundContext, State
+from netsim.columns import look_up_or_nan
 from netsim.geometry import Area
 from netsim.notice import Notice
 from netsim.part import FILE_NAME

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.attacks.base import View, look_up_or_nan
+from fl.attacks.base import View
 from fl.attacks.believer import Believer, Remembered
 from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population
 from fl.tracking.belief import (
@@ -22,7 +22,7 @@ from fl.tracking.history import NEVER, classify_hours
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.population import POPULATIONS, Everywhere, PopulationPrior
 from fl.types import Estimates, Metrics, Public, RoundContext
-from netsim.columns import frozen, no_ints
+from netsim.columns import frozen, look_up_or_nan, no_ints
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import BoolArray, Float32Array, IntArray

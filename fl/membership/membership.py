@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 from scipy import ndimage
 
-from fl.attacks.base import View, look_up_or_nan
+from fl.attacks.base import View
 from fl.data.samples import Signals
 from fl.membership import INFERENCES
 from fl.membership.base import AskedRecords, GradientRegression, Inference
@@ -19,7 +19,15 @@ from fl.membership.roc import (
     compute_tpr_percent_with_interval,
 )
 from fl.types import HeldOut, Local, Model, State
-from netsim.columns import Columns, frozen, match_rows, no_floats, number_row, split_row_id
+from netsim.columns import (
+    Columns,
+    frozen,
+    look_up_or_nan,
+    match_rows,
+    no_floats,
+    number_row,
+    split_row_id,
+)
 from netsim.part import Part
 from netsim.record import Row
 from netsim.rng import Rng

@@ -20,7 +20,7 @@ from math import inf
 
 import numpy as np
 
-from fl.attacks.base import RevisedEstimates, look_up_or_nan
+from fl.attacks.base import RevisedEstimates
 from fl.leakage import leakage
 from fl.leakage.linking import (
     Linking,
@@ -42,7 +42,7 @@ from fl.tracking.belief import (
     is_in_credible_area,
 )
 from fl.types import Estimates, Local, RoundContext
-from netsim.columns import match_rows, split_row_id
+from netsim.columns import look_up_or_nan, match_rows, split_row_id
 from netsim.record import Row
 from netsim.units import FloatArray, IntArray
 from netsim.world.world import World

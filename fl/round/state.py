@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from fl.attacks.base import View, look_up_or_nan
+from fl.attacks.base import View
 from fl.data import TakenData
 from fl.defenses import Standing
 from fl.leakage.linking import Linking
@@ -21,7 +21,7 @@ from fl.round.uploads import Flight, Uploads
 from fl.tracking.belief import Belief
 from fl.tracking.pseudonyms import Names, Permanent
 from fl.types import AnySpend, Curated, Estimates, HeldOut, Local, Model, RoundContext, State
-from netsim.columns import frozen, number_row
+from netsim.columns import frozen, look_up_or_nan, number_row
 from netsim.radio.air import AirMemory
 from netsim.radio.transmissions import Transmissions
 from netsim.record import Row

@@ -297,11 +297,13 @@ def test_a_later_phase_of_a_round_counts_no_upload_again(facts):
     _, state = attack.run(first, facts, attack.start(), RNG)
     estimates, both = attack.run(second, facts, state, RNG)
     assert set(estimates.ue) == {0, 1, 2}
-    for name in ("SendingCells", "Losses", "OperatorFixes"):
+    for name in ("cells at night", "level", "fixes at night"):
         assert state.tally[name].keys() == both.tally[name].keys()
         for key, total in state.tally[name].items():
             assert_array_equal(both.tally[name][key], total)
-    assert_array_equal(both.tally["ArrivalDelays"]["delay"], state.tally["ArrivalDelays"]["delay"])
+    assert_array_equal(
+        both.tally["delay by signal"]["delay"], state.tally["delay by signal"]["delay"]
+    )
 
 
 def test_an_empty_round_and_an_early_end(facts):

@@ -32,7 +32,6 @@ from netsim.rng import Streams
 from rl.look import Look
 from rl.powers import PARAMETERS
 from rl.radio_records import (
-    ALL,
     Air,
     Links,
     _compute_leakage,
@@ -63,7 +62,7 @@ def look():
         full((1, 4), 1e6),
     )
     required = 0.1 / 10 ** (array([[20.0, 14.0, inf, 20.0]]) / 20)
-    air = Air(1e-13, 0.0, ALL, 99, 1e6, 1.0, 8.0, 0.0, 0.0, 1.0)
+    air = Air(1e-13, 0.0, "all", 99, 1e6, 1.0, 8.0, 0.0, 0.0, 1.0)
     return Look(links, required, array([0.1]), array([1e4]), zeros(1), air, WIDE)
 
 

@@ -69,7 +69,7 @@ def test_the_list_of_a_sum_stands_beside_chance_and_residents_who_do_not_take_pa
     assert {(r["source"], r["attack"], r["residents"]) for r in rows(folder, "list_scores")} == {
         *(
             ("attack", name, user)
-            for name in ("span", "closed-form")
+            for name in ("span", "closed-form", "fused")
             for user in ("participants", "aside")
         ),
         *(

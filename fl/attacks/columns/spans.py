@@ -4,7 +4,7 @@ they hold.
 
 import numpy as np
 
-from fl.attacks.base import View, look_up_or_nan
+from fl.attacks.base import View
 from fl.attacks.columns.base import (
     Column,
     Scene,
@@ -19,6 +19,7 @@ from fl.attacks.place_maps import PlaceMaps, pair_owners_with_sources
 from fl.attacks.span import Span
 from fl.learners import LayeredLearner
 from fl.types import RoundContext
+from netsim.columns import look_up_or_nan
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 

@@ -197,12 +197,13 @@ class OperatorFixes(Column):
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
     ) -> Tally:
         uploads = find_uploads(view)
-        if uploads is None or uploads[1].network is None:
+        fixes = uploads[1].network if uploads else None
+        if uploads is None or fixes is None:
             return tally
         ue, timing = uploads
         law = NetworkPositioning(population=Everywhere())
-        rows = law.compute_log_laws(timing.network, scene.grid, scene.public)[:, scene.place]
-        is_fixed = timing.network.cell[:, None] >= 0
+        rows = law.compute_log_laws(fixes, scene.grid, scene.public)[:, scene.place]
+        is_fixed = fixes.cell[:, None] >= 0
         rows = np.column_stack([is_fixed, np.where(is_fixed, rows, 0.0)])
         return add_by_hours(tally, facts, ue, timing, rows)
 

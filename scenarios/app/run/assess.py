@@ -105,7 +105,7 @@ def fit_row(suite: Scenario, row: Record, more: Record = MappingProxyType({})) -
     changes = {**row["set"], **more}
     written = get_section(suite.text.data, "learning").get("attacks", ())
     attacks = []
-    for attack in changes.get(ATTACKS_KEY, written):
+    for attack in changes.get(ATTACKS_KEY, written) or ():
         with suppress(BadInput):
             suite.with_changes({**changes, ATTACKS_KEY: [attack]}).study  # noqa: B018 - checks it
             attacks.append(attack)
