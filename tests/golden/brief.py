@@ -27,7 +27,10 @@ _ONLINE = {
     "train.task.tune_evaluations": 10,
 }
 _VILLAGE = {"world.ues.count": 6, "world.city": {"kind": "town", "width_m": 600, "height_m": 600}}
+_FEW_TOWNS = {"learning.attacks": [{"kind": "fused", "towns": 1}, {"kind": "neuron-votes"}]}
 _ALONE = {
+    "assess/city": _FEW_TOWNS,
+    "assess/town": _FEW_TOWNS,
     "power/next-door": _VILLAGE,
     "power/next-door (training)": _VILLAGE,
     "power/next-door-all": _VILLAGE,
