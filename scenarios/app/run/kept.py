@@ -38,14 +38,22 @@ def keep_run(
 
     title : what a line then says that is played. Raises BadInput: what is kept is damaged.
     """
-    brought = [type(attack).__module__.partition(".")[0] for attack in study.learned.attacks]
+    learning = study.learned
+    parts = [
+        learning.learner,
+        *learning.withholding,
+        *learning.curation,
+        *learning.defenses,
+        *learning.attacks,
+    ]
+    brought = {type(part).__module__.partition(".")[0] for part in parts}
     job = Job(
         _ALONE,
         study,
         study.seed,
         digest_inputs(study),
         cache,
-        notes=[compute_code_digest("netsim", "fl", "scenarios", *brought)],
+        notes=[compute_code_digest("netsim", "fl", "scenarios", *sorted(brought))],
     )
     folder = cache / job.key[:16]
     path = folder / _FILE
