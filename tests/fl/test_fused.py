@@ -14,7 +14,7 @@ from refused import catch_line
 from fl.attacks.base import MadeUpTown, View
 from fl.attacks.columns import fused
 from fl.attacks.columns.base import build_scene
-from fl.attacks.columns.fused import Fused, list_names
+from fl.attacks.columns.fused import Fused, list_column_names
 from fl.attacks.columns.uploads import (
     ArrivalDelays,
     FloorArea,
@@ -32,7 +32,7 @@ from scenarios.app.result import run
 RNG = Streams(3).derive_rng("tests", 1)
 AREA = Area(0.0, 0.0, 1000.0, 800.0)
 AT_M = np.array([[150.0, 100, 25], [850, 100, 25], [500, 700, 25]])
-K = len(list_names())
+K = len(list_column_names())
 LEARNER = RsrpNet(hidden=(8, 6))
 
 
@@ -69,7 +69,7 @@ def build_attack(home=None, work=None, **settings):
     """An attack that has learnt weights of columns by their names."""
     attack = Fused(**settings)
     attack._weights = {
-        kind: tuple((weights or {}).get(name, 0.0) for name in list_names())
+        kind: tuple((weights or {}).get(name, 0.0) for name in list_column_names())
         for kind, weights in (("home", home), ("work", work))
     }
     return attack
@@ -183,9 +183,9 @@ def test_the_order_of_ues_and_towns_does_not_matter():
 def test_what_was_learnt_is_tabulated():
     assert Fused(towns=1).tabulate_learnt() == []
     rows = build_attack(home={"floor area": 0.25}).tabulate_learnt()
-    assert [row["column"] for row in rows] == 2 * list_names()
+    assert [row["column"] for row in rows] == 2 * list_column_names()
     assert [row["kind"] for row in rows] == K * ["home"] + K * ["work"]
-    assert rows[list_names().index("floor area")]["weight"] == 0.25
+    assert rows[list_column_names().index("floor area")]["weight"] == 0.25
     assert len(Fused(towns=0).tabulate_learnt()) == 2 * K
 
 
@@ -283,7 +283,7 @@ def test_views_of_other_bases_of_a_round_add_up(facts):
         assert set(estimates.ue) == set(rows)
     assert_array_equal(state.ue, whole.ue)
     scene = build_scene(facts.public, 25.0, "fused")
-    cells = [k for k, name in enumerate(list_names()) if name.startswith("cells")]
+    cells = [k for k, name in enumerate(list_column_names()) if name.startswith("cells")]
     found = [attack.compute_columns(part, scene, ue)[cells] for part in (state, whole)]
     assert_allclose(*found)
 
@@ -430,7 +430,7 @@ def watch_columns(tiny, tmp_path, monkeypatch):
     def play(changes=None):
         folder = tmp_path / f"run-{len(seen)}"
         run(tiny(deepcopy(COMMUTERS | (changes or {}))), folder)
-        return dict(zip(list_names(), seen[-1], strict=True))
+        return dict(zip(list_column_names(), seen[-1], strict=True))
 
     return play
 
@@ -485,7 +485,7 @@ def test_a_tiny_town_from_end_to_end(tiny, tmp_path, monkeypatch):
     changes = {"learning.attacks": [{"kind": "fused", "towns": 1}]}
     result = run(tiny(deepcopy(COMMUTERS | changes)), tmp_path / "r")
     learnt = result.tables["learnt"]
-    assert learnt["column"].tolist() == 2 * list_names()
+    assert learnt["column"].tolist() == 2 * list_column_names()
     assert learnt["kind"].tolist() == K * ["home"] + K * ["work"]
     assert np.abs(learnt["weight"]).max() > 0
     # a lesson has no place of this run, nor of its bytes

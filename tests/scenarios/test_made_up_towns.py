@@ -14,16 +14,18 @@ from pydantic import Field, PrivateAttr
 from pytest import fixture, mark, raises
 
 from fl.attacks.base import Attack
+from fl.defenses.clip import Clip
 from netsim.checkpoint import load_tree
 from netsim.errors import BadInput
 from netsim.fit import explain_first_breach
 from scenarios.app.result import run
 from scenarios.app.results.folder import read_json, read_record_table
-from scenarios.app.run import towns
+from scenarios.app.run import kept, towns
 from scenarios.app.run.events import ignore_event
 from scenarios.app.run.runner import build_run_job
 from scenarios.app.run.simulate import LearningPlay, PlannedStudy
 from scenarios.app.run.towns import FIRST_SEED, teach_attacks
+from scenarios.app.study.load import load
 
 ROOT = Path(__file__).parents[2]
 IMPORTS = (
@@ -328,3 +330,23 @@ def test_an_adapted_sweep_plays_the_towns_of_each_row_once(netsim, tmp_path, cac
         for manifest in manifests:
             digests |= {*read_json(manifest)["towns"][label]}
     assert digests == {path.parent.name for path in kept}
+
+
+def test_the_code_of_a_foreign_defense_is_in_the_key_of_what_is_kept(tmp_path, monkeypatch):
+    """An edited defense is another setting: its towns are played again."""
+    asked = []
+
+    class Foreign(Clip):
+        """A defense of another package."""
+
+    def record(*packages):
+        asked.extend(packages)
+        raise BadInput("enough")
+
+    monkeypatch.setattr(kept, "compute_code_digest", record)
+    study = load("city", {"vary": None, "learning.attacks": []})
+    study = study.change_learning(defenses=(Foreign(norm=1.0),))
+    monkeypatch.setattr(Foreign, "__module__", "brought.part")
+    with raises(BadInput, match="enough"):
+        kept.keep_run(tmp_path, study, lambda play: {}, "a town")
+    assert "brought" in asked

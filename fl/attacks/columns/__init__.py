@@ -1,6 +1,6 @@
 """Channels of what an attacker sees, as columns of numbers about places."""
 
-from fl.attacks.columns.base import Column
+from fl.attacks.columns.base import PlaceColumn
 from fl.attacks.columns.filters import RowFilters
 from fl.attacks.columns.spans import SpanMaps
 from fl.attacks.columns.uploads import (
@@ -11,7 +11,7 @@ from fl.attacks.columns.uploads import (
     SendingCells,
 )
 
-COLUMNS: tuple[Column, ...] = (
+COLUMNS: tuple[PlaceColumn, ...] = (
     FloorArea(),
     SendingCells(),
     ArrivalDelays(),

@@ -72,7 +72,7 @@ def _sum_floors_around(place_m: FloatArray, floor_area: FloatArray | None) -> Fl
     return floor_m2
 
 
-class Column(ABC):
+class PlaceColumn(ABC):
     """A law of places, or a few of one kind: what it reads of views adds up over rounds, and makes
     a number of every UE and place.
 
@@ -126,7 +126,7 @@ def standardise_maps(score: FloatArray) -> FloatArray:
     return np.where(std > _LEAST_STD, centred / np.maximum(std, _LEAST_STD), 0.0)
 
 
-def classify_hours(
+def classify_week_hours(
     hour: FloatArray, work: tuple[float, float] = (10.0, 16.0)
 ) -> tuple[BoolArray, BoolArray, BoolArray]:
     """Which hours (n,) since Monday's midnight are of a night, from 0 to 6; between the hours

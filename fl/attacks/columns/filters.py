@@ -8,11 +8,11 @@ import numpy as np
 
 from fl.attacks.base import View
 from fl.attacks.columns.base import (
-    Column,
+    PlaceColumn,
     Scene,
     Tally,
     add_by_ue,
-    classify_hours,
+    classify_week_hours,
     find_middle_hour,
     look_up_ues,
 )
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fl.attacks.gradient_matching import PlaceGradients
 
 
-class RowFilters(Column):
+class RowFilters(PlaceColumn):
     r"""What single updates of a UE hold of what a place x would make of them, beyond noise.
 
     With a(x) what the first layer reads of x, and 1; D_r = [dW; db] of that layer, with n units, in
@@ -83,7 +83,7 @@ def classify_window(facts: RoundContext) -> int:
     longer than 6 h; 2 of one at work, a longer one on a workday, or without a clock, or a short one
     about noon; 0 of others.
     """
-    is_night, is_work, is_weekend = classify_hours(find_middle_hour(facts))
+    is_night, is_work, is_weekend = classify_week_hours(find_middle_hour(facts))
     is_long = facts.round_s > 21600.0  # night and day are one window
     if is_weekend or (is_night and not is_long):
         return 1

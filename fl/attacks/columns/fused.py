@@ -14,7 +14,7 @@ from scipy.special import log_softmax, logsumexp
 
 from fl.attacks.base import Attack, MadeUpTown, View
 from fl.attacks.columns import COLUMNS
-from fl.attacks.columns.base import Column, Scene, Tally, build_scene
+from fl.attacks.columns.base import PlaceColumn, Scene, Tally, build_scene
 from fl.attacks.place_maps import find_highest_places
 from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
@@ -30,7 +30,7 @@ _MOST_NUMBERS = 20_000_000  # of a lesson: 80 MB
 
 
 @frozen
-class Gathered:
+class Tallies:
     """What all columns remember, by their first names, and the UEs (k,) that were seen."""
 
     tally: Any  # a dict[str, Tally] with the entries that a checkpoint has
@@ -113,8 +113,8 @@ class Fused(Attack):
         """Whether it plays a made-up town, in which it gathers and says nothing."""
         return self.towns > 0 and self._weights is None
 
-    def start(self) -> Gathered:
-        return Gathered({}, np.zeros(0, dtype=int))
+    def start(self) -> Tallies:
+        return Tallies({}, np.zeros(0, dtype=int))
 
     def self_test(self, view: View, facts: RoundContext, rng: Rng) -> None:
         """Return None: it reads more than an update."""
@@ -122,34 +122,34 @@ class Fused(Attack):
 
     def check(self, public: Public, n_ue: int) -> None:
         # all columns of all UEs are computed at once
-        PlaceGrid.from_area(public.area, self.cell_m, n_ue * len(list_names()), self.label)
+        PlaceGrid.from_area(public.area, self.cell_m, n_ue * len(list_column_names()), self.label)
 
     def run(
-        self, view: View, facts: RoundContext, state: Gathered, rng: Rng
-    ) -> tuple[Estimates, Gathered]:
+        self, view: View, facts: RoundContext, state: Tallies, rng: Rng
+    ) -> tuple[Estimates, Tallies]:
         scene = build_scene(facts.public, self.cell_m, self.label)
         tally = {
             column.names[0]: column.observe(view, facts, scene, before, rng)
             for column, before in _list_tallies(state)
         }
-        state = Gathered(tally, np.union1d(state.ue, view.ue))
+        state = Tallies(tally, np.union1d(state.ue, view.ue))
         if self.is_in_town:
             return Estimates.none(), state
         return self._answer(view.ue, view.model, state, scene), state
 
-    def conclude(self, state: Gathered, facts: RoundContext, rng: Rng) -> Estimates | None:
+    def conclude(self, state: Tallies, facts: RoundContext, rng: Rng) -> Estimates | None:
         """Answers about all UEs that were ever seen; None in a made-up town."""
         if self.is_in_town:
             return None
         scene = build_scene(facts.public, self.cell_m, self.label)
         return self._answer(state.ue, np.zeros_like(state.ue), state, scene)
 
-    def compute_columns(self, state: Gathered, scene: Scene, ue: IntArray) -> FloatArray:
-        """f_u(x) (k, n, G) of UEs (n,), in the order of `list_names`."""
+    def compute_columns(self, state: Tallies, scene: Scene, ue: IntArray) -> FloatArray:
+        """f_u(x) (k, n, G) of UEs (n,), in the order of `list_column_names`."""
         maps = [column.compute(tally, scene, ue) for column, tally in _list_tallies(state)]
         return np.concatenate(maps, dtype="float32")
 
-    def _answer(self, ue: IntArray, model: IntArray, state: Gathered, scene: Scene) -> Estimates:
+    def _answer(self, ue: IntArray, model: IntArray, state: Tallies, scene: Scene) -> Estimates:
         """Homes and workplaces (status) of targets (n,), weighed by the probability of their discs:
         those of a UE, whatever the model.
         """
@@ -178,12 +178,12 @@ class Fused(Attack):
         probability[:, scene.place] = np.exp(law)
         return compute_disc_masses(probability, scene.grid, self.disc_m)
 
-    def take_lesson(self, state: Gathered, town: MadeUpTown, rng: Rng) -> dict[str, Any]:
+    def take_lesson(self, state: Tallies, town: MadeUpTown, rng: Rng) -> dict[str, Any]:
         """Columns (k, n, G) of the UEs (n,) of a made-up town, 40 at most, fewer of many places,
         the places (G, 2), and where the UEs live and work, (n, 2).
         """
         scene = build_scene(town.facts.public, self.cell_m, self.label)
-        most = _MOST_NUMBERS // (len(list_names()) * len(scene.place))
+        most = _MOST_NUMBERS // (len(list_column_names()) * len(scene.place))
         taught = np.flatnonzero(np.isin(town.ue, state.ue))[: max(min(most, _MOST_TAUGHT), 1)]
         return {
             "columns": self.compute_columns(state, scene, town.ue[taught]),
@@ -207,7 +207,7 @@ class Fused(Attack):
             is_near = away_m <= self.hit_radius_m
             row = np.flatnonzero(is_near.any(axis=1))
             towns.append((lesson["columns"][:, row].astype(float), is_near[row]))
-        n = len(list_names())
+        n = len(list_column_names())
         found = minimize(_compute_loss, np.zeros(n), (towns,), jac=True, method="L-BFGS-B")
         return tuple(found.x.tolist())
 
@@ -218,7 +218,7 @@ class Fused(Attack):
         return [
             {"kind": kind, "column": name, "weight": weight}
             for kind in KINDS
-            for name, weight in zip(list_names(), weights[kind], strict=True)
+            for name, weight in zip(list_column_names(), weights[kind], strict=True)
         ]
 
 
@@ -240,12 +240,12 @@ def _compute_loss(
     return loss, slope
 
 
-def _list_tallies(state: Gathered) -> list[tuple[Column, Tally]]:
+def _list_tallies(state: Tallies) -> list[tuple[PlaceColumn, Tally]]:
     """All columns, and what each remembers."""
     return [(column, state.tally.get(column.names[0], {})) for column in COLUMNS]
 
 
-def list_names() -> list[str]:
+def list_column_names() -> list[str]:
     """Names of all numbers of all columns, in order."""
     return [name for column in COLUMNS for name in column.names]
 
@@ -257,4 +257,6 @@ def read_general_weights() -> dict[str, tuple[float, ...]]:
 
     text = Path(__file__).with_name("fused.toml").read_text(encoding="utf-8")
     table = tomllib.loads(text)
-    return {kind: tuple(table[kind].get(name, 0.0) for name in list_names()) for kind in KINDS}
+    return {
+        kind: tuple(table[kind].get(name, 0.0) for name in list_column_names()) for kind in KINDS
+    }

@@ -6,10 +6,10 @@ import numpy as np
 
 from fl.attacks.base import View
 from fl.attacks.columns.base import (
-    Column,
+    PlaceColumn,
     Scene,
     Tally,
-    classify_hours,
+    classify_week_hours,
     find_middle_hour,
     look_up_ues,
     standardise_maps,
@@ -31,7 +31,7 @@ _WORK = (6.0, 18.0)
 _CLASSES = 3  # of windows
 
 
-class SpanMaps(Column):
+class SpanMaps(PlaceColumn):
     """Scores of `span`, of layers 1 and 2 and of 20 and 64 directions, standardised: summed over
     all rounds in which UE u was in the update or sum; over those whose window, of 6 h or less, is
     of a workday's night, or of its hours of 6 to 18; and their ridge regression on who was in (see
@@ -80,7 +80,7 @@ def _classify_window(facts: RoundContext) -> int:
     """1 of a short window whose middle lies in a workday's night, 2 of one in its hours of 6 to 18,
     0 of any other.
     """
-    is_night, is_work, is_weekend = classify_hours(find_middle_hour(facts), _WORK)
+    is_night, is_work, is_weekend = classify_week_hours(find_middle_hour(facts), _WORK)
     if facts.round_s > _LONGEST_S or is_weekend:
         return 0
     if is_night:

@@ -9,11 +9,11 @@ from scipy.special import ndtri, softmax
 
 from fl.attacks.base import View
 from fl.attacks.columns.base import (
-    Column,
+    PlaceColumn,
     Scene,
     Tally,
     add_by_ue,
-    classify_hours,
+    classify_week_hours,
     look_up_ues,
     standardise_maps,
 )
@@ -51,7 +51,7 @@ def add_by_hours(
     night, all if no clock is known; and in working hours.
     """
     hour = (facts.week_s + (timing.requested_s - facts.time_s)) / 3600.0
-    is_night, is_work, _ = classify_hours(hour)
+    is_night, is_work, _ = classify_week_hours(hour)
     classes = zip(_HOURS, (is_night | np.isnan(hour), is_work), strict=True)
     return {
         name: add_by_ue(tally.get(name), ue[is_class], value[is_class])
@@ -59,7 +59,7 @@ def add_by_hours(
     }
 
 
-class FloorArea(Column):
+class FloorArea(PlaceColumn):
     """log(A + 200 m2), with A the floor area of buildings within 25 m."""
 
     names = ("floor area",)
@@ -69,7 +69,7 @@ class FloorArea(Column):
         return np.broadcast_to(law, (1, len(ue), len(law)))
 
 
-class SendingCells(Column):
+class SendingCells(PlaceColumn):
     """min(N, 4) times the mean of log max(softmax_b(L_b(x) / 9 dB), 0.02) over the cells b of N
     uploads, at night and in working hours; and log(1 - share + 0.5 / nights), with the share of the
     nights on which the strongest cell of x was used.
@@ -100,7 +100,7 @@ class SendingCells(Column):
         return np.stack([*laws, np.where(n[0] > 0, unused, 0.0)[:, strongest]])
 
 
-class ArrivalDelays(Column):
+class ArrivalDelays(PlaceColumn):
     """d_u F(x) and F(x), with d_u the normal score of a UE's mean log time per bit, less the mean
     of each round, and F the learnt map of the signal, standardised; the strongest nominal level
     where that has diverged.
@@ -154,7 +154,7 @@ def score_normally(total: FloatArray) -> FloatArray:
     return score
 
 
-class Losses(Column):
+class Losses(PlaceColumn):
     """v(x) and v(x) (share of a UE's uploads that are decoded - 0.85) / 0.25, with v the strongest
     nominal level, standardised.
     """
@@ -186,7 +186,7 @@ class Losses(Column):
         return columns
 
 
-class OperatorFixes(Column):
+class OperatorFixes(PlaceColumn):
     """Mean log law of the operator's fixes (see `network-positioning`) at night and in working
     hours.
     """

@@ -15,7 +15,7 @@ from fl.attacks.base import View
 from fl.attacks.columns.base import (
     add_by_ue,
     build_scene,
-    classify_hours,
+    classify_week_hours,
     look_up_ues,
     standardise_maps,
 )
@@ -187,11 +187,11 @@ def test_hours_of_night_and_of_work(public, hour, day, expected):
 
 def test_hours_are_of_a_night_of_work_or_of_a_weekend():
     hour = np.array([0, 6, 6.5, 10, 16, 16.5, 119, 120, 130, 162.5, 168, nan])
-    is_night, is_work, is_weekend = classify_hours(hour)
+    is_night, is_work, is_weekend = classify_week_hours(hour)
     assert_array_equal(hour[is_night], [0, 6, 120, 168])
     assert_array_equal(hour[is_work], [10, 16])
     assert_array_equal(hour[is_weekend], [120, 130, 162.5])
-    assert_array_equal(hour[classify_hours(hour, (6.5, 24.0))[1]], [6.5, 10, 16, 16.5, 119])
+    assert_array_equal(hour[classify_week_hours(hour, (6.5, 24.0))[1]], [6.5, 10, 16, 16.5, 119])
 
 
 # -- cells
