@@ -18,11 +18,11 @@ from benchmarks.world import Row, row
 from fl.learners.image_net import ImageNet
 from fl.power.bound import Convergence, PowerLoss, Trajectory
 from fl.power.search import Limits, plan_by_plateaus
-from fl.types import ImageFormat, Local, Public
+from fl.types import Local, Public, SampleFormat
 from netsim.geometry import Area
 from netsim.rng import Streams
 
-MNIST = ImageFormat(28, 28, 10)
+MNIST = SampleFormat((1, 28, 28), 10, 255.0)
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def cohort(bench: Bench) -> Local:
     g = np.random.default_rng(0)
     n = bench.devices * bench.images
     ue = np.arange(bench.devices)
-    pixels = g.integers(0, 256, (n, MNIST.height * MNIST.width), dtype=np.uint8)
+    pixels = g.integers(0, 256, (n, MNIST.shape[-2] * MNIST.shape[-1]), dtype=np.uint8)
     ptr = np.arange(bench.devices + 1) * bench.images
     return Local(
         ue, np.zeros_like(ue), ptr, pixels, g.integers(0, 10, n).astype(float), np.zeros(n)
@@ -84,7 +84,7 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     try:
         data = cohort(bench)
         learner = ImageNet(device="cpu")
-        model = learner.init(Public(Area(0, 0, 1, 1), 1, images=MNIST), rng)
+        model = learner.init(Public(Area(0, 0, 1, 1), 1, samples=MNIST), rng)
         took = seconds_of(lambda: learner.train_locally(model, "all", data, rng), seconds, least=1)
         work = f"CNN of {learner.network.count_parameters(MNIST):,} parameters, 10 % batches"
         yield _row(

@@ -216,7 +216,7 @@ def classification(bench: Bench, seconds: float) -> Row:
     """The study's CNN beside the loop."""
     data = images_of(Images(bench.devices, bench.images, 1, 1))
     learner = ImageNet(device="cpu")
-    model = learner.init(Public(Area(0, 0, 1, 1), 1, images=MNIST), RNG)
+    model = learner.init(Public(Area(0, 0, 1, 1), 1, samples=MNIST), RNG)
     start = [
         piece[0].clone()
         for piece in learner.network.unpack(torch.from_numpy(model.parameters).float(), MNIST)
@@ -225,7 +225,7 @@ def classification(bench: Bench, seconds: float) -> Row:
         data.ptr[:-1], data.count
     )
     shape = (bench.devices, bench.images)
-    x = (data.x[order].astype(np.float32) / 255).reshape(*shape, MNIST.height, MNIST.width)
+    x = (data.x[order].astype(np.float32) / 255).reshape(*shape, *MNIST.shape[1:])
     y = np.zeros(shape) if data.y is None else data.y[order].reshape(shape)
     batch = -(-bench.images // 10)
     theirs = training_peers.cnn(start, x, y.astype(np.int64), batch)

@@ -303,7 +303,7 @@ class Wasserstein(Aggregation):
             position = (label - low) / (high - low) * bins
             column = np.clip(position, 0, bins - 1).astype(int)
         else:
-            bins = 0 if facts.public.images is None else facts.public.images.classes
+            bins = 0 if facts.public.samples is None else facts.public.samples.classes
             column = label.astype(int)
         cell = local.row_of_sample * bins + column
         counted = np.bincount(cell, minlength=len(local.ue) * bins)

@@ -460,14 +460,17 @@ class Antennas:
 
 
 @dataclass(frozen=True)
-class ImageFormat:
-    """Format of every image of a collection: height and width in pixels; and the number of
-    classes.
+class SampleFormat:
+    """Format of samples that are no positions: the shape in which a module reads each, the number
+    of classes of their labels (0: labels are numbers), and the largest value, by which values are
+    divided (255 of bytes).
+
+    Images have the shape (channels, height, width).
     """
 
-    height: int
-    width: int
+    shape: tuple[int, ...]
     classes: int
+    largest: float = 1.0
 
 
 @frozen
@@ -485,7 +488,7 @@ class Public:
 
     sampled_m (n, 2) are the places of the first round that asks UEs, where a learner has them
     published for it. antennas is None where a trace replaces the radio; ue_height_m is the height
-    of every UE's antenna; images is what samples look like where they are images; n_cell is the
+    of every UE's antenna; samples is the format of samples that are no positions; n_cell is the
     number of cells and model_of_cell (n_cell,) the model that learns each (-1: none). street_m (k,
     2, 2), the ends of straight pieces of streets, and floor_area (n, 3), the middle of each
     building and its floors' area in m2, are there where an attacker reads a map. buildings are the
@@ -501,7 +504,7 @@ class Public:
     dataset: DatasetStatistics | None = None
     antennas: Antennas | None = None
     ue_height_m: float = 1.5
-    images: ImageFormat | None = None
+    samples: SampleFormat | None = None
     sampled_m: FloatArray | None = None
     n_cell: int = 1
     model_of_cell: IntArray | None = None

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from fl.data.hold_out import BLOCK_M
-from fl.types import HeldOut, ImageFormat, Local, State
+from fl.types import HeldOut, Local, SampleFormat, State
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
 from netsim.ues import Observations
@@ -102,8 +102,10 @@ class Data(Part):
         """The model (an index into `models`) that learns each cell (n_cells,); -1 for none."""
         return np.array([models.index(c) if c in models else -1 for c in cells], int)
 
-    def read_image_format(self) -> ImageFormat | None:
-        """Format of samples that are images; raises BadInput when they cannot be read."""
+    def read_sample_format(self) -> SampleFormat | None:
+        """Format of samples that are no positions; None where they are; raises BadInput when they
+        cannot be read.
+        """
         return None
 
     def start(self, n_ue: int, rng: Rng) -> State:

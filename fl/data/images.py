@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from fl.data import RECORDS_ALONE, Data, TakenData
-from fl.types import HeldOut, ImageFormat, Local, compute_bounds
+from fl.types import HeldOut, Local, SampleFormat, compute_bounds
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.part import FILE_NAME, OneOf, Part
@@ -80,7 +80,7 @@ class Collection:
     train, and held out.
     """
 
-    format: ImageFormat
+    format: SampleFormat
     train: Bytes
     label: IntArray
     held_out: Bytes
@@ -113,7 +113,9 @@ def _load_digits() -> Collection:
     out = np.zeros(len(label), bool)
     for c in range(10):
         out[np.flatnonzero(label == c)[_EVERY - 1 :: _EVERY]] = True
-    return Collection(ImageFormat(8, 8, 10), pixels[~out], label[~out], pixels[out], label[out])
+    return Collection(
+        SampleFormat((1, 8, 8), 10, 255.0), pixels[~out], label[~out], pixels[out], label[out]
+    )
 
 
 def _read_folder(folder: Path) -> Collection:
@@ -139,7 +141,7 @@ def _read_folder(folder: Path) -> Collection:
         raise BadInput(f"{folder}: all training images have one class; there is nothing to learn")
     height, width = train.shape[1:]
     return Collection(
-        ImageFormat(height, width, classes),
+        SampleFormat((1, height, width), classes, 255.0),
         train.reshape(len(train), -1),
         label,
         held.reshape(len(held), -1),
@@ -354,7 +356,7 @@ class Images(Data):
     def choose_models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         return ("images",)
 
-    def read_image_format(self) -> ImageFormat:
+    def read_sample_format(self) -> SampleFormat:
         return load_collection(self.folder).format
 
     def start(self, n_ue: int, rng: Rng) -> ImageOwners:

@@ -13,11 +13,11 @@ from fl.server_optimiser import MODEL_CHANGES
 from fl.types import (
     Bound,
     HeldOut,
-    ImageFormat,
     Local,
     Metrics,
     Model,
     Public,
+    SampleFormat,
     Updates,
     list_offers,
 )
@@ -96,14 +96,14 @@ class ImageNet(Learner):
         return float(self.local_epochs)
 
     def init(self, public: Public, rng: Rng) -> Model:
-        image = public.images
+        image = public.samples
         if image is None:
             raise ValueError("image-net: the format of the images is unknown")
         from fl.networks.sgd_classification import choose_device
 
         self.network.check(image)
         choose_device(self.device)  # which may not be there
-        image_format = [image.height, image.width, image.classes]
+        image_format = [image.shape[-2], image.shape[-1], image.classes]
         constants = {"format": np.tile(image_format, (public.n_model, 1))}
         return Model(self.network.draw_parameters(public.n_model, image, rng), constants)
 
@@ -112,7 +112,9 @@ class ImageNet(Learner):
 
         height, width, classes = model.constants["format"][0].astype(int).tolist()
         return Classifier(
-            self.network, ImageFormat(height, width, classes), choose_device(self.device)
+            self.network,
+            SampleFormat((1, height, width), classes, 255.0),
+            choose_device(self.device),
         )
 
     def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:

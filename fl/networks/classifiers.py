@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.types import ImageFormat
+from fl.types import SampleFormat
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.rng import Rng
@@ -58,12 +58,12 @@ class Network(Part):
         """
         return False
 
-    def check(self, image: ImageFormat) -> None:
+    def check(self, image: SampleFormat) -> None:
         """Raise BadInput with one line where images do not fit."""
         return
 
     @abstractmethod
-    def list_layers(self, image: ImageFormat) -> tuple[Layer, ...]:
+    def list_layers(self, image: SampleFormat) -> tuple[Layer, ...]:
         """Arrays of parameters, in order."""
 
     @abstractmethod
@@ -74,11 +74,11 @@ class Network(Part):
         live (k, B) is 0 where a slot holds no image: it must not touch the others.
         """
 
-    def count_parameters(self, image: ImageFormat) -> int:
+    def count_parameters(self, image: SampleFormat) -> int:
         """d."""
         return sum(prod(layer.shape) for layer in self.list_layers(image))
 
-    def unpack(self, flat: "Tensor", image: ImageFormat) -> "list[Tensor]":
+    def unpack(self, flat: "Tensor", image: SampleFormat) -> "list[Tensor]":
         """Views of rows (k, d), one an array (k, *shape)."""
         import torch
 
@@ -86,7 +86,7 @@ class Network(Part):
         pieces = torch.split(flat, [prod(layer.shape) for layer in layers], dim=1)
         return [p.view(-1, *layer.shape) for p, layer in zip(pieces, layers, strict=True)]
 
-    def draw_parameters(self, n: int, image: ImageFormat, rng: Rng) -> FloatArray:
+    def draw_parameters(self, n: int, image: SampleFormat, rng: Rng) -> FloatArray:
         """First parameters (n, d) of n models."""
         rows = []
         for i, layer in enumerate(self.list_layers(image)):
@@ -109,8 +109,8 @@ class Perceptron(Network):
     reference = "Goodfellow, Bengio, Courville, Deep Learning, 2016, Chapter 6"
     example = {"kind": "mlp", "hidden": [8]}
 
-    def list_layers(self, image: ImageFormat) -> tuple[Layer, ...]:
-        sizes = (image.height * image.width, *self.hidden, image.classes)
+    def list_layers(self, image: SampleFormat) -> tuple[Layer, ...]:
+        sizes = (image.shape[-2] * image.shape[-1], *self.hidden, image.classes)
         return tuple(
             Layer(shape, fan_in=a) for a, b in pairwise(sizes) for shape in ((a, b), (1, b))
         )
@@ -158,17 +158,17 @@ class Cnn(Network):
     def mixes_images(self) -> bool:
         return self.batch_norm
 
-    def check(self, image: ImageFormat) -> None:
-        if min(image.height, image.width) < 16:
+    def check(self, image: SampleFormat) -> None:
+        if min(image.shape[-2], image.shape[-1]) < 16:
             raise BadInput(
                 "learning.learner.network: a cnn needs images of 16 x 16 pixels or more, these "
-                f"have {image.height} x {image.width}; take network: {{kind: mlp}}"
+                f"have {image.shape[-2]} x {image.shape[-1]}; take network: {{kind: mlp}}"
             )
 
-    def list_layers(self, image: ImageFormat) -> tuple[Layer, ...]:
+    def list_layers(self, image: SampleFormat) -> tuple[Layer, ...]:
         (a, b) = self.channels
         flat = b
-        for side in (image.height, image.width):
+        for side in (image.shape[-2], image.shape[-1]):
             for _ in self.channels:
                 side = (side - _KERNEL + 1) // _POOL
             flat *= side

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fl.networks.classifiers import Network
-from fl.types import DenseUpdates, ImageFormat, Local
+from fl.types import DenseUpdates, Local, SampleFormat
 from netsim.columns import split_blocks
 from netsim.errors import BadInput
 from netsim.rng import Rng
@@ -64,7 +64,7 @@ class Classifier:
     """
 
     net: Network
-    image: ImageFormat
+    image: SampleFormat
     place: torch.device
 
     def train(
@@ -77,7 +77,7 @@ class Classifier:
         """
         n = len(data.ue)
         d = self.net.count_parameters(self.image)
-        per_image = 8 * self.image.height * self.image.width
+        per_image = 8 * self.image.shape[-2] * self.image.shape[-1]
         if settings.sample_clip is not None:
             per_image += 4 * d
         n_images = settings.compute_batch_sizes(data.count).max(initial=1)
@@ -181,7 +181,7 @@ class Classifier:
     def _to_pixels(self, x: FloatArray, number: torch.dtype) -> Tensor:
         """Bytes (..., pixels) as images (..., height, width) in [0, 1]."""
         pixels = torch.from_numpy(x).to(self.place, number) / 255.0
-        return pixels.view(*x.shape[:-1], self.image.height, self.image.width)
+        return pixels.view(*x.shape[:-1], self.image.shape[-2], self.image.shape[-1])
 
     def _to_classes(self, y: FloatArray) -> Tensor:
         return torch.from_numpy(y).long().to(self.place)

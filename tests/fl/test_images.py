@@ -24,7 +24,7 @@ from fl.learners.image_net import ImageNet
 from fl.networks.classifiers import Cnn, Perceptron
 from fl.networks.pooling import pool_max
 from fl.networks.sgd_classification import ClassificationSettings, Classifier, _sum_clipped
-from fl.types import HeldOut, ImageFormat, Public
+from fl.types import HeldOut, Public, SampleFormat
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -36,7 +36,7 @@ from scenarios.app.results.folder import read_record_table
 from scenarios.app.results.summary_keys import find_measure
 
 RNG = Streams(4).derive_rng("data")
-DIGITS = ImageFormat(8, 8, 10)
+DIGITS = SampleFormat((1, 8, 8), 10, 255.0)
 CPU = torch.device("cpu")
 
 
@@ -105,7 +105,7 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path):
     (mixed / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(np.zeros(59))))
     for file in good.glob("t10k-*"):
         (small / file.name).write_bytes(file.read_bytes())
-    assert load_collection(str(good)).format == ImageFormat(16, 16, 3)
+    assert load_collection(str(good)).format == SampleFormat((1, 16, 16), 3, 255.0)
     for folder, reason in (
         (tmp_path / "none", "no such folder"),
         (lacks, "holds no t10k-labels"),
@@ -233,7 +233,7 @@ def train_plainly(net, w, x, y, image, learning_rate=0.1):
     """A full-batch step of one device, written out with torch's own layers."""
     w = from_numpy(w).float().requires_grad_()
     layers = [p[0] for p in net.unpack(w[None], image)]
-    z = from_numpy(x).float().view(-1, image.height, image.width) / 255
+    z = from_numpy(x).float().view(-1, image.shape[-2], image.shape[-1]) / 255
     if isinstance(net, Cnn):
         k1, b1, k2, b2, *gain_offset, w3, b3, w4, b4 = layers
         h = functional.max_pool2d(functional.conv2d(z[:, None], k1, b1), 2)
@@ -257,7 +257,7 @@ def draw_images(counts, image, ue=None):
     y = []
     for u, n in zip(ue, counts, strict=True):
         g = default_rng([7, u])
-        x.append(g.integers(0, 256, (n, image.height * image.width), np.uint8))
+        x.append(g.integers(0, 256, (n, image.shape[-2] * image.shape[-1]), np.uint8))
         y.append(g.integers(0, image.classes, n).astype(float))
     return make_local(counts, np.concatenate(x), np.concatenate(y), ue)
 
@@ -269,7 +269,10 @@ def train(net, image, data, *settings, rng=RNG):
     return Classifier(net, image, CPU).train(start, data, settings, rng).values, start[0]
 
 
-NETS = [(Perceptron(hidden=(6,)), DIGITS), (Cnn(channels=(2, 3), hidden=4), ImageFormat(16, 16, 5))]
+NETS = [
+    (Perceptron(hidden=(6,)), DIGITS),
+    (Cnn(channels=(2, 3), hidden=4), SampleFormat((1, 16, 16), 5, 255.0)),
+]
 
 
 @mark.parametrize("net, image", NETS, ids=["mlp", "cnn"])
@@ -299,7 +302,10 @@ def test_pooling_is_that_of_torch_also_of_equal_numbers(shape, number):
     assert torch.isnan(pool_max(broken))[0, 0, 0, 0]
 
 
-FREE = [NETS[0], (Cnn(channels=(2, 3), hidden=4, batch_norm=False), ImageFormat(16, 16, 5))]
+FREE = [
+    NETS[0],
+    (Cnn(channels=(2, 3), hidden=4, batch_norm=False), SampleFormat((1, 16, 16), 5, 255.0)),
+]
 
 
 @mark.parametrize("net, image", FREE, ids=["mlp", "cnn"])
@@ -327,7 +333,7 @@ def test_an_image_moves_an_update_by_its_bound_at_most(hidden, rate, clip, bits)
     net = Perceptron(hidden=(hidden,))
     settings = {"learning_rate": rate, "batch_share": 1.0, "sample_clip": clip, "precision": bits}
     learner = ImageNet(network=net, **settings)
-    model = learner.init(Public(Area(0, 0, 1, 1), 1, images=DIGITS), RNG)
+    model = learner.init(Public(Area(0, 0, 1, 1), 1, samples=DIGITS), RNG)
     data = draw_images([140, 40], DIGITS)
     updates = learner.train_locally(model, "all", data, RNG)
     assert updates.bound.unit == "record"
@@ -382,7 +388,7 @@ def test_cohorts_train_as_solo_devices_do(net, image):
 def test_a_classifier_learns_the_digits():
     learner = ImageNet(network=Perceptron(), learning_rate=0.2)
     digits = load_collection(None)
-    model = learner.init(Public(Area(0, 0, 1, 1), 1, images=digits.format), RNG)
+    model = learner.init(Public(Area(0, 0, 1, 1), 1, samples=digits.format), RNG)
     data = make_local([len(digits.label)], digits.train, digits.label.astype(float))
     nobody = np.zeros(len(digits.held_out_label), int)
     held = HeldOut(nobody, nobody, digits.held_out, digits.held_out_label.astype(float), nobody)

@@ -24,7 +24,7 @@ from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.optimisers import Adam, Momentum, Sgd
 from fl.round.learning import Learning
-from fl.types import ImageFormat, Public, RoundContext
+from fl.types import Public, RoundContext, SampleFormat
 from netsim.columns import number_row
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -239,7 +239,7 @@ class TestSetting:
         g = default_rng(0)
         pixels = g.integers(0, 256, (30, 256), np.uint8)
         data = make_local([12, 18], pixels, g.integers(0, 3, 30).astype(float))
-        public = Public(Area(0, 0, 1, 1), 1, images=ImageFormat(16, 16, 3))
+        public = Public(Area(0, 0, 1, 1), 1, samples=SampleFormat((1, 16, 16), 3, 255.0))
         updates = []
         for bits in (32, 64):
             learner = ImageNet(precision=bits, device="cpu", batch_share=0.3)

@@ -31,7 +31,7 @@ from fl.membership.roc import compute_auc_with_interval, compute_tpr_percent_wit
 from fl.membership.shadow_models import Lira, Rmia
 from fl.networks.classifiers import Perceptron
 from fl.round import server
-from fl.types import HeldOut, ImageFormat, Model, Public
+from fl.types import HeldOut, Model, Public, SampleFormat
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -348,7 +348,7 @@ def test_a_model_that_learns_nothing_adds_nothing(how):
     assert how == "sample" or np.mean(plain) < 0.8
 
 
-IMAGES = ImageFormat(8, 8, 10)
+IMAGES = SampleFormat((1, 8, 8), 10, 255.0)
 SMALL_NET = ImageNet(network=Perceptron(hidden=(8,)), device="cpu")
 
 
@@ -377,7 +377,7 @@ def test_classes_are_no_membership(observes):
     net = SMALL_NET
     areas = []
     covered = []
-    public = Public(AREA, 1, images=IMAGES)
+    public = Public(AREA, 1, samples=IMAGES)
     for seed in range(100):
         local, rest = images(PARTITIONS[observes], seed)
         draw = Streams(seed).derive_rng
@@ -407,7 +407,7 @@ def test_pairs_are_of_one_class_and_one_device_and_no_record_is_in_two(overlap):
             requested.append((query.x, query.y, query.model_of))
             return 100.0 * query.model_of + query.y
 
-    before = SMALL_NET.init(Public(AREA, 1, images=IMAGES), RNG)
+    before = SMALL_NET.init(Public(AREA, 1, samples=IMAGES), RNG)
     still = np.zeros((15, before.parameters.shape[1]))
     view = show_rows("updates", still, local, before, before, SMALL_NET)
     ((row,), _) = infer_membership(
@@ -457,8 +457,8 @@ class TestRegression:
         part = SMALL_NET
         network = part.network
         draw = default_rng(1)
-        shape = ImageFormat(3, 4, 5)
-        model = part.init(Public(AREA, 2, images=shape), RNG)
+        shape = SampleFormat((1, 3, 4), 5, 255.0)
+        model = part.init(Public(AREA, 2, samples=shape), RNG)
         x = draw.integers(0, 256, (7, 12), dtype=np.uint8)
         y = draw.integers(0, 5, 7).astype(float)
         models = read_array("0 1 0 1 0 1 1")

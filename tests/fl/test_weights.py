@@ -18,12 +18,12 @@ from fl.aggregation import (
     count_effective_rows,
     normalise_masses,
 )
-from fl.types import DenseUpdates, ImageFormat, Public, Received
+from fl.types import DenseUpdates, Public, Received, SampleFormat
 from netsim.columns import number_row
 from netsim.errors import BadInput
 from netsim.geometry import Area
 
-FACTS = build_context(Public(Area(0, 0, 1, 1), 1, images=ImageFormat(8, 8, 10)))
+FACTS = build_context(Public(Area(0, 0, 1, 1), 1, samples=SampleFormat((1, 8, 8), 10, 255.0)))
 
 
 def build_labelled(*rows):

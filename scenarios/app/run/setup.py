@@ -120,7 +120,7 @@ def build_setup(
         statistics,
         antennas,
         world.budget.ue_height_m,
-        learning.data.read_image_format(),
+        learning.data.read_sample_format(),
         sampled_m,
         len(world.cells),
         model_of_cell,
@@ -409,7 +409,7 @@ def check_study(
             return build_radio_world(study)[0].notices
     with resources.limit_memory(), use_one_thread() if thorough else nullcontext():
         world, setup = prepare_run(study, Path(), thorough)
-        if thorough or setup.public.images is not None:
+        if thorough or setup.public.samples is not None:
             from fl.round.state import start_state  # not at the top: most checks do without
 
             start_state(setup, len(world.ues))
