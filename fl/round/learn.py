@@ -21,10 +21,10 @@ def learn_updates(phase: Phase, local: Local, states: States) -> Updates:
     learning = phase.learning
     if setup.learns:
         rng = phase.streams.derive_learner_rng(phase.name)
-        updates = learning.learner.train_locally(phase.model, phase.name, local, rng)
+        updates = setup.trainer.train_locally(phase.model, phase.name, local, rng)
     else:
         updates = NoUpdates.from_local(local, phase.model.parameters.shape[1])
-    return setup.probe.replace_updates(updates, find_norm_bound(learning, states))
+    return setup.probe.replace_updates(phase, updates, find_norm_bound(learning, states))
 
 
 def protect_updates(
