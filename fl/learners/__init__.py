@@ -9,7 +9,7 @@ import numpy as np
 
 from fl.notice import Prepared, notice
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import HeldOut, Local, Metrics, Model, Public, Request, Updates
+from fl.types import HeldOut, Local, Metrics, Model, Public, Request, State, Updates
 from netsim.notice import Notice
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
@@ -84,6 +84,23 @@ class Learner(Part):
     @abstractmethod
     def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
         """The whole cohort's local work, from the global models to updates (n rows)."""
+
+    def start_ues(self, n_ue: int) -> State:
+        """The first state of all UEs; None where they remember nothing from round to round.
+
+        The numbers of an update are not known yet: a `netsim.columns.ByKey`, by the number of each
+        row (see `Local.row`), takes values of any length when the first are written.
+        """
+        return None
+
+    def train_with_state(
+        self, model: Model, phase: str, data: Local, state: State, rng: Rng
+    ) -> tuple[Updates, State]:
+        """Local work as in `train_locally`, by UEs that remember, and the next state of all UEs.
+
+        A UE does not learn whether its update arrived, so its state must not depend on that.
+        """
+        return self.train_locally(model, phase, data, rng), state
 
     @abstractmethod
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:

@@ -319,6 +319,8 @@ class Learning(Part):
         # them before it
         if self.threat.observes == "model":
             shown = self.server_optimiser.offers
+            if "merged by number" in self.aggregation.offers:
+                shown -= {LINEAR_STEP}
         else:
             shown = frozenset({LINEAR_STEP})
         offered |= self.threat.offers | shown
