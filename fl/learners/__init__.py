@@ -17,6 +17,7 @@ from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from fl.radio_map.link_patterns import LinkPatterns
+    from netsim.world.world import World
 
 
 class Learner(Part):
@@ -37,6 +38,22 @@ class Learner(Part):
     def has_several_phases(self) -> bool:
         """Whether UEs upload more than once a round."""
         return len(self.phases) > 1
+
+    @property
+    def trained(self) -> "Learner":
+        """The learner of a run: itself, or the one that made the updates that this one reads."""
+        return self
+
+    def attach(self, world: "World", round_s: float, last: int, whole: bool) -> "Learner":
+        """What makes the updates of a run of `last` rounds in this world: itself.
+
+        whole : whether all that is read is looked at. Raises BadInput where it does not fit.
+        """
+        return self
+
+    def start_round(self, number: int, model: Model, local: Local) -> tuple[Model, Local]:
+        """The models that a round publishes, and the data of UEs that take part in it."""
+        return model, local
 
     @property
     def shortest_m(self) -> float:
@@ -317,5 +334,6 @@ LEARNERS = OneOf(
         "radio-map": "fl.learners.radio_map:RadioMap",
         "density": "fl.learners.density:Density",
         "image-net": "fl.learners.image_net:ImageNet",
+        "recorded": "fl.learners.recorded:Recorded",
     },
 )

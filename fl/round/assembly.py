@@ -90,8 +90,10 @@ def build_setup(
     """
     setting = world.setting
     streams = world.ground.streams
-    fitted = tuple(attack.fit_cells(learning.learner, world.area) for attack in learning.attacks)
-    learning = learning.model_copy(update={"attacks": fitted})
+    source = learning.learner
+    learner = source.trained
+    fitted = tuple(attack.fit_cells(learner, world.area) for attack in learning.attacks)
+    learning = learning.model_copy(update={"attacks": fitted, "learner": learner})
     _check_world(world, learning, power)
     counts = None
     statistics = None
@@ -152,7 +154,10 @@ def build_setup(
     n_targets = min(learning.threat.n_targets or n_ue, n_ue)
     for attack in learning.attacks:
         attack.check(public, n_targets)
+    last = world.clock.count_rounds(world.duration_s, learning.round_s)
+    last = min(last, learning.rounds or last)
     return Setup(
+        source=source.attach(world, learning.round_s, last, rehearsed),
         learning=learning,
         power=power,
         uplink=setting.radio.uplink,

@@ -265,6 +265,9 @@ class LearningServer:
             return None
         free = ~np.isin(np.arange(len(world.ues)), state.flight.ue)
         collected = collect_samples(world, setup, taken, facts, state.parts, streams, free, max_ues)
+        start = setup.trainer.start_round(facts.round, state.model, collected.local)
+        state.model, local = start
+        collected = replace(collected, local=local)
         if self.policy.in_rounds or len(collected.local.ue):
             return collected
         return None

@@ -220,7 +220,7 @@ def start_state(setup: Setup, n_ue: int) -> RoundState:
     return RoundState(
         round=0,
         played=0,
-        model=setup.learning.learner.init(setup.public, setup.streams.derive_rng("learner.init")),
+        model=setup.trainer.init(setup.public, setup.streams.derive_rng("learner.init")),
         held_out=HeldOut.none(),
         reference=Reference.empty(),
         parts=start_parts(setup, n_ue),
