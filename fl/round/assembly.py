@@ -248,6 +248,13 @@ def _check_numbers(learning: Learning, n_ue: int) -> None:
         turns = {"poisson": n_ue, "cyclic": ceil(n_ue / learning.separation)}
         n_asked = turns.get(learning.sampling, max(1, round(learning.participation * n_ue)))
     max_updates = min(n_asked, server.waits_for or n_asked)
+    rule = learning.aggregation
+    if max_updates < rule.fewest_updates:
+        raise BadInput(
+            f"learning.aggregation: {rule.kind_name()} needs {rule.fewest_updates:,} updates of a "
+            f"model, and {max_updates:,} UEs send at a time; let more send, or take a smaller "
+            "aggregation.malicious"
+        )
     for place, n_wanted, n_sent in (
         (f"server.{key}", server.waits_for, n_asked),
         ("threat.secagg_threshold", sums, max_updates),

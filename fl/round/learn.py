@@ -16,12 +16,16 @@ from fl.types import Local, NoUpdates, RoundContext, Spend, Updates
 def learn_updates(phase: Phase, local: Local, states: States) -> Updates:
     """Step d: an update (n, d) of each UE and model with data (n,), from the model that the server
     published.
+
+    states: changed in place.
     """
     setup = phase.setup
     learning = phase.learning
     if setup.learns:
         rng = phase.streams.derive_learner_rng(phase.name)
-        updates = setup.trainer.train_locally(phase.model, phase.name, local, rng)
+        updates, states["learner"] = setup.trainer.train_with_state(
+            phase.model, phase.name, local, states["learner"], rng
+        )
     else:
         updates = NoUpdates.from_local(local, phase.model.parameters.shape[1])
     return setup.probe.replace_updates(phase, updates, find_norm_bound(learning, states))
