@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr
@@ -104,15 +104,14 @@ class Recorded(Learner):
         path = Path(self.folder) / entry.file
         arrays = entry.read(Path(self.folder))
         start = Model(np.zeros((public.n_model, entry.numbers)))
-        constants: dict[str, FloatArray] = {}
         if self.of is not None:
             start = self.of.init(public, rng)
-            constants = {name: np.array(value) for name, value in card.constants.items()}
-        pairs = {name: (value, start.constants.get(name)) for name, value in constants.items()}
-        pairs["parameters"] = arrays.get("parameters"), start.parameters
-        for name, (given, known) in pairs.items():
-            shapes = np.shape(given), np.shape(known)
-            require(shapes[0] == shapes[1], path, f"{name} is {shapes[0]}, here {shapes[1]}")
+        known: dict[str, Any] = {"parameters": start.parameters, **start.constants}
+        given: dict[str, Any] = {"parameters": arrays.get("parameters", 0.0), **card.constants}
+        for name, value in given.items():
+            shape, expected = np.shape(value), np.shape(known.get(name, 0.0))
+            require(shape == expected, path, f"{name} is {shape}, and the learner has {expected}")
+        constants = {name: np.array(value) for name, value in card.constants.items()}
         return Model(arrays["parameters"], start.constants | constants)
 
     def start_round(self, number: int, model: Model, local: Local) -> tuple[Model, Local]:
