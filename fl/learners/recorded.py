@@ -77,7 +77,8 @@ class Recorded(Learner):
         here = {"area_m": [*world.area.low_m.tolist(), *world.area.high_m.tolist()]}
         here |= {} if self.of is None else self.of.model_dump(mode="json")
         for key, value in card.same.items():
-            require(here.get(key) == value, path, f"{key} was {value!r}, and is {here.get(key)!r}")
+            now = here.get(key, value)
+            require(now == value, path, f"{key} was {value!r}, and is {now!r}")
         names = [name for entry in card.files for name, _ in entry.rows]
         unknown = sorted(set(names).difference(world.ues))
         require(not unknown, path, f"the world has no UE {unknown[:1]}; it has {world.ues[:3]}")

@@ -80,7 +80,7 @@ def export_updates(folder: Path, out: Path, watch: Watch) -> int:
             empty_rounds=tuple(sorted(set(range(1, play.rounds + 1)).difference(trained))),
             files=tuple(keeper.files),
         )
-        write_text(keeper.folder / CARD, card.model_dump_json(indent=1, exclude_defaults=True))
+        write_text(keeper.folder / CARD, card.model_dump_json(exclude_defaults=True))
         for entry in card.files:
             entry.read(keeper.folder)
         keeper.folder.rename(out)
