@@ -154,6 +154,7 @@ WITHOUT_TEMPLATE = {
     ("power", "ddpg"),
     ("power", "shared"),
     ("layout", "cell-file"),
+    ("learner", "recorded"),
     ("network", "cnn"),
     ("population", "places"),
     ("prior", "none"),
