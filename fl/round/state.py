@@ -56,6 +56,9 @@ def start_parts(setup: Setup, n_ue: int) -> States:
     states |= {defense.word: defense.start(n_ue) for defense in learning.defenses}
     for attack in learning.attacks:
         states[attack.word] = attack.start()
+    if learning.malicious is not None:
+        rng = setup.streams.derive_rng("malicious")
+        states["malicious"] = learning.malicious.choose_ues(n_ue, rng)
     if learning.audit is not None:
         states["audit"] = np.zeros((0, 5 + 2 * learning.audit.canaries))
     for phase in learning.learner.phases:
