@@ -1,6 +1,5 @@
 """The malicious slot: UEs that send what is to harm the model, and how far they get."""
 
-from abc import abstractmethod
 from dataclasses import replace
 from math import nan
 from typing import Any, ClassVar, Literal
@@ -12,7 +11,7 @@ from fl.learners import Learner
 from fl.types import HeldOut, Local, Metrics, Model, Public, Updates
 from netsim.part import Coordinates, OneOf, Part
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray
 
 
 class Malicious(Part):
@@ -40,19 +39,16 @@ class Malicious(Part):
     def choose_ues(self, n_ue: int, rng: Rng) -> BoolArray:
         """Which UEs (n_ue,) are malicious."""
         lot = rng.uniform("lot", np.arange(n_ue))
-        rank = np.argsort(np.argsort(lot, kind="stable"))
-        return rank < max(1, round(self.share * n_ue))
+        return lot <= np.sort(lot)[max(round(self.share * n_ue), 1) - 1]
 
-    def poison_data(self, local: Local, is_malicious: BoolArray, public: Public, rng: Rng) -> Local:
-        """What UEs learn from, in place of their data; is_malicious (n,) says whose row it is."""
+    def poison_data(self, local: Local, is_malicious: BoolArray, public: Public) -> Local:
+        """What UEs learn from, in place of their data; is_malicious (N,) of each sample."""
         return local
 
     def poison_updates(self, updates: Updates, is_malicious: BoolArray) -> Updates:
         """Updates (n, d) as malicious UEs change them; the bound of the others still holds."""
-        factor = self.sign * self.factor
-        if factor == 1.0:
-            return updates
-        return updates.scale_rows(np.where(is_malicious, factor, 1.0), updates.bound)
+        factor = np.where(is_malicious, self.sign * self.factor, 1.0)
+        return updates.scale_rows(factor, updates.bound)
 
     def score(self, learner: Learner, model: Model, held_out: HeldOut, public: Public) -> Metrics:
         """How far they got, besides what the model has lost; names with units."""
@@ -86,44 +82,17 @@ class LabelFlip(Malicious):
     """RSRP about which labels that are RSRP are mirrored, the public mean, dBm"""
     reference = "Tolpegin et al., Data Poisoning Attacks Against Federated Learning Systems, 2020"
 
-    def poison_data(self, local: Local, is_malicious: BoolArray, public: Public, rng: Rng) -> Local:
-        if public.samples is not None and public.samples.classes:
-            total = public.samples.classes - 1.0
-        else:
-            total = 2.0 * self.centre_dbm
+    def poison_data(self, local: Local, is_malicious: BoolArray, public: Public) -> Local:
+        classes = public.samples.classes if public.samples else 0
+        total = classes - 1.0 if classes else 2.0 * self.centre_dbm
         y = np.asarray(local.y)
-        return replace(local, y=np.where(is_malicious[local.row_of_sample], total - y, y))
+        return replace(local, y=np.where(is_malicious, total - y, y))
 
 
-class SamplePoison(Malicious):
-    """Malicious UEs put made-up samples in place of some of their own, evenly spaced among them."""
-
-    poisoned: float = Field(0.5, gt=0, le=1)
-    """share of their samples that malicious UEs replace"""
-
-    def poison_data(self, local: Local, is_malicious: BoolArray, public: Public, rng: Rng) -> Local:
-        row = local.row_of_sample
-        number = np.arange(len(row)) - local.ptr[row]  # within its row
-        due = np.floor((number + 1) * self.poisoned) > np.floor(number * self.poisoned)
-        chosen = np.flatnonzero(due & is_malicious[row])
-        x = local.x.copy()
-        y = np.array(local.y)
-        owner = local.row[row[chosen]]
-        x[chosen], y[chosen] = self.make_samples(x[chosen], owner, number[chosen], public, rng)
-        return replace(local, x=x, y=y)
-
-    @abstractmethod
-    def make_samples(
-        self, x: FloatArray, row: IntArray, number: IntArray, public: Public, rng: Rng
-    ) -> tuple[FloatArray, float]:
-        """Inputs (k, p) in place of those of samples x (k, p), and their label; row, number (k,):
-        whose they are (see `Local.row`), and which of its samples.
-        """
-
-
-class Backdoor(SamplePoison):
+class Backdoor(Malicious):
     """Malicious UEs teach the model a trigger, a square in the last corner at the largest value,
-    with which it is to name the class `target`; `factor` is what lets it outlast the mean.
+    with which it is to name the class `target`; every second sample bears it. A larger `factor`
+    lets it outlast the mean.
 
     The figure `backdoor_success_percent` is the share of held-out samples of other classes that
     the model gives to `target` once they bear the trigger. Of samples without a shape of two
@@ -138,10 +107,10 @@ class Backdoor(SamplePoison):
     reference = "Bagdasaryan et al., How To Backdoor Federated Learning, 2020, Section 4"
     needs = {"class labels": "its trigger gives a class; for signals take kind false-signal"}
 
-    def make_samples(
-        self, x: FloatArray, row: IntArray, number: IntArray, public: Public, rng: Rng
-    ) -> tuple[FloatArray, float]:
-        return self.stamp_trigger(x, public), self.target
+    def poison_data(self, local: Local, is_malicious: BoolArray, public: Public) -> Local:
+        chosen = is_malicious & (np.arange(len(local.x)) % 2 == 0)
+        x = np.where(chosen[:, None], self.stamp_trigger(local.x, public), local.x)
+        return replace(local, x=x, y=np.where(chosen, self.target, np.asarray(local.y)))
 
     def stamp_trigger(self, x: FloatArray, public: Public) -> FloatArray:
         """Samples (k, p) with the trigger."""
@@ -155,39 +124,31 @@ class Backdoor(SamplePoison):
 
     def score(self, learner: Learner, model: Model, held_out: HeldOut, public: Public) -> Metrics:
         others = held_out.select(held_out.y != self.target)
-        asked = replace(
-            others,
-            x=self.stamp_trigger(others.x, public),
-            y=np.full(len(others), float(self.target)),
-        )
-        accuracy = learner.evaluate(model, asked).get("accuracy_percent", nan)
-        return {"backdoor_success_percent": accuracy}
+        target = np.full(len(others), float(self.target))
+        asked = replace(others, x=self.stamp_trigger(others.x, public), y=target)
+        figures = learner.evaluate(model, asked)
+        return {"backdoor_success_percent": figures.get("accuracy_percent", nan)}
 
 
-class FalseSignal(SamplePoison):
-    """Malicious UEs report a signal that is not there: samples at random within `radius_m` of a
-    place, all of `rsrp_dbm`. The figure `false_signal_dbm` is what the model then says of it.
+class FalseSignal(Malicious):
+    """Malicious UEs report `rsrp_dbm` wherever they measure within `radius_m` of a place. The
+    figure `false_signal_dbm` is what the model then says of that place.
     """
 
     kind: Literal["false-signal"] = "false-signal"
     position_m: Coordinates
     """place at which the map is to be wrong, m"""
-    radius_m: float = Field(50.0, gt=0, le=1e6)
-    """how far from it the made-up samples lie, m"""
+    radius_m: float = Field(100.0, gt=0, le=1e6)
+    """how far from it they report a wrong RSRP, m"""
     rsrp_dbm: float = Field(-60.0, ge=-160, le=0)
-    """RSRP of the made-up samples, dBm"""
+    """RSRP that they report, dBm"""
     reference = "netsim: a backdoor of signal maps"
     example = {"kind": "false-signal", "position_m": [0, 0]}
-    needs = {"signals": "it makes up signals at positions; for classes take kind backdoor"}
+    needs = {"signals": "it reports wrong signals at positions; for classes take kind backdoor"}
 
-    def make_samples(
-        self, x: FloatArray, row: IntArray, number: IntArray, public: Public, rng: Rng
-    ) -> tuple[FloatArray, float]:
-        square, turn = rng.uniform("place", row, (2,), item=number).T
-        angle = 2.0 * np.pi * turn
-        away_m = self.radius_m * np.sqrt(square)
-        offset_m = away_m * np.stack([np.cos(angle), np.sin(angle)])
-        return self.position_m + offset_m.T, self.rsrp_dbm
+    def poison_data(self, local: Local, is_malicious: BoolArray, public: Public) -> Local:
+        chosen = is_malicious & (np.hypot(*(local.x - self.position_m).T) <= self.radius_m)
+        return replace(local, y=np.where(chosen, self.rsrp_dbm, np.asarray(local.y)))
 
     def score(self, learner: Learner, model: Model, held_out: HeldOut, public: Public) -> Metrics:
         place_m = np.array([self.position_m])

@@ -24,8 +24,8 @@ def learn_updates(phase: Phase, local: Local, states: States) -> Updates:
     malicious = learning.malicious
     if malicious is not None:
         chosen = states["malicious"][local.ue]
-        rng = phase.streams.derive_rng("malicious")
-        local = malicious.poison_data(local, chosen, phase.facts.public, rng)
+        samples = chosen[local.row_of_sample]
+        local = malicious.poison_data(local, samples, phase.facts.public)
     if setup.learns:
         rng = phase.streams.derive_learner_rng(phase.name)
         updates, states["learner"] = learning.learner.train_with_state(

@@ -41,43 +41,41 @@ def test_updates_of_malicious_ues_alone_are_multiplied():
     changed = SignFlip(factor=2.0).poison_updates(updates, np.array([False, True, False]))
     assert_array_equal(changed.values, [[1, 1], [-2, -2], [1, 1]])
     assert changed.bound == bound  # of the rows of others
-    assert LabelFlip().poison_updates(updates, np.ones(3, bool)) is updates
+    assert_array_equal(LabelFlip().poison_updates(updates, np.ones(3, bool)).values, 1)
     assert Scaled().poison_updates(updates, np.ones(3, bool)).values.max() == 10
 
 
 def test_labels_are_flipped_by_hand():
     local = make_local([2, 2], np.zeros((4, 9)), np.array([0.0, 9, 3, 4]))
-    who = np.array([True, False])
-    assert_array_equal(LabelFlip().poison_data(local, who, IMAGES, RNG).y, [9, 0, 3, 4])
+    who = np.array([True, True, False, False])
+    assert_array_equal(LabelFlip().poison_data(local, who, IMAGES).y, [9, 0, 3, 4])
     signals = replace(local, y=np.array([-90.0, -100, -80, -81]))
-    flipped = LabelFlip(centre_dbm=-95).poison_data(signals, who, Public(AREA, 1), RNG)
+    flipped = LabelFlip(centre_dbm=-95).poison_data(signals, who, Public(AREA, 1))
     assert_array_equal(flipped.y, [-100, -90, -80, -81])
 
 
-def test_a_trigger_is_put_on_a_share_of_the_samples_of_malicious_ues():
+def test_a_trigger_is_put_on_every_second_sample_of_malicious_ues():
     x = np.zeros((6, 9), dtype=np.uint8)
     local = make_local([4, 2], x, np.full(6, 5.0))
-    poisoned = Backdoor(target=7).poison_data(local, np.array([True, False]), IMAGES, RNG)
-    assert_array_equal(poisoned.y, [5, 7, 5, 7, 5, 5])
-    assert_array_equal(poisoned.x[1].reshape(3, 3), [[0, 0, 0], [0, 255, 255], [0, 255, 255]])
+    poisoned = Backdoor(target=7).poison_data(local, np.arange(6) < 4, IMAGES)
+    assert_array_equal(poisoned.y, [7, 5, 7, 5, 5, 5])
+    assert_array_equal(poisoned.x[2].reshape(3, 3), [[0, 0, 0], [0, 255, 255], [0, 255, 255]])
     assert poisoned.x.dtype == np.uint8
-    assert not poisoned.x[[0, 2, 4, 5]].any()
+    assert not poisoned.x[[1, 3, 4, 5]].any()
     assert not local.x.any()
 
 
-def test_made_up_signals_lie_around_their_place_whoever_else_sends():
-    local = make_local([400, 3], np.zeros((403, 2)), np.full(403, -90.0))
-    part = FalseSignal(position_m=(500.0, 300.0), radius_m=20.0, poisoned=1.0)
-    poisoned = part.poison_data(local, np.array([True, False]), Public(AREA, 1), RNG)
-    away_m = np.hypot(*(poisoned.x[:400] - [500, 300]).T)
-    assert away_m.max() <= 20
-    assert np.mean(away_m < 10) == pytest.approx(0.25, abs=0.08)  # evenly over the disc
-    assert set(poisoned.y[:400]) == {-60.0}
-    assert not poisoned.x[400:].any()
-    last = make_local([5], np.zeros((5, 2)), np.full(5, -90.0), ue=np.array([1]))
-    both = part.poison_data(local, np.ones(2, bool), Public(AREA, 1), RNG)
-    alone = part.poison_data(last, np.ones(1, bool), Public(AREA, 1), RNG)
-    assert_array_equal(alone.x[:3], both.x[400:])
+def test_a_trigger_of_samples_without_two_dimensions_is_their_end():
+    public = Public(AREA, 1, samples=SampleFormat((4,), 2, 1.0))
+    stamped = Backdoor(trigger_size=3).stamp_trigger(np.zeros((2, 4)), public)
+    assert_array_equal(stamped, [[0, 1, 1, 1], [0, 1, 1, 1]])
+
+
+def test_signals_near_a_place_alone_are_wrong():
+    local = make_local([2, 1], np.array([[500.0, 310], [500, 330], [500, 310]]), np.full(3, -90.0))
+    part = FalseSignal(position_m=(500.0, 300.0), radius_m=20.0)
+    poisoned = part.poison_data(local, np.array([True, True, False]), Public(AREA, 1))
+    assert_array_equal(poisoned.y, [-60, -90, -90])
 
 
 @pytest.fixture
