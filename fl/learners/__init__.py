@@ -10,13 +10,20 @@ import numpy as np
 from fl.notice import Prepared, notice
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import HeldOut, Local, Metrics, Model, Public, Request, State, Updates
+from netsim.geometry import Area
 from netsim.notice import Notice
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import AnyFloats, FloatArray, IntArray
 
 if TYPE_CHECKING:
+    from fl.networks.cosines import GradientDistance
     from fl.radio_map.link_patterns import LinkPatterns
+    from netsim.world.world import World
+
+
+PLACE_GRADIENTS = "place gradients"
+"""that the gradient of the output in all parameters can be had at any place"""
 
 
 class Learner(Part):
@@ -37,6 +44,22 @@ class Learner(Part):
     def has_several_phases(self) -> bool:
         """Whether UEs upload more than once a round."""
         return len(self.phases) > 1
+
+    @property
+    def trained(self) -> "Learner":
+        """The learner of a run: itself, or the one that made the updates that this one reads."""
+        return self
+
+    def attach(self, world: "World", round_s: float, last: int, whole: bool) -> "Learner":
+        """What makes the updates of a run of `last` rounds in this world: itself.
+
+        whole : whether all that is read is looked at. Raises BadInput where it does not fit.
+        """
+        return self
+
+    def start_round(self, number: int, model: Model, local: Local) -> tuple[Model, Local]:
+        """The models that a round publishes, and the data of UEs that take part in it."""
+        return model, local
 
     @property
     def shortest_m(self) -> float:
@@ -65,6 +88,18 @@ class Learner(Part):
         leaking.
         """
         return False
+
+    @property
+    def public_level(self) -> tuple[float, float] | None:
+        """Public mean, dBm, and standard deviation, dB, of RSRP that its labels depend on; None:
+        they depend on none.
+        """
+        return None
+
+    @property
+    def lacks(self) -> dict[str, str]:
+        """Why it does not offer a word, by the word: where that takes more than the word to see."""
+        return {}
 
     @property
     def discloses(self) -> str:
@@ -110,6 +145,14 @@ class Learner(Part):
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         """Utility figures, names with units; NaN where nothing was held out."""
 
+    def predict_dbm(
+        self, model: Model, model_of: IntArray, position_m: FloatArray
+    ) -> FloatArray | None:
+        """RSRP (N,) at positions (N, 2) by the models model_of (N,); None for a learner that
+        predicts no RSRP.
+        """
+        return None
+
     def predict_strongest_dbm(
         self, model: Model, place_m: FloatArray, models: IntArray
     ) -> FloatArray | None:
@@ -153,6 +196,27 @@ class Learner(Part):
         """
         raise NotImplementedError
 
+    def build_gradient_distance(
+        self, model: Model, model_index: int, update: FloatArray
+    ) -> "GradientDistance":
+        """1 - |cos| of updates (n, d), none of zeros, and the gradient of the output in all
+        parameters at guessed standardised positions: of learners that offer `sample gradient`.
+        """
+        raise NotImplementedError
+
+    def filter_places(
+        self, model: Model, model_index: int, place_m: FloatArray, update: FloatArray
+    ) -> AnyFloats:
+        """What updates u (n, d), none of zeros, hold of what places (G, 2) would make of them, (n,
+        2, G): of learners that offer `place gradients`.
+
+        First (|D^T a|^2 d / (|a| |u|)^2 - k) / sqrt(2 k), with a = [h; 1] and D what the first
+        layer of k units reads there and its update (see `LayeredLearner`), 0 without such a layer;
+        then the cosine of u and the gradient of the output in all parameters. 0 where a network has
+        diverged.
+        """
+        raise NotImplementedError
+
     def evaluate_against(
         self, model: Model, held_out: HeldOut, density: Callable[[FloatArray], FloatArray | None]
     ) -> Metrics:
@@ -176,6 +240,12 @@ class Learner(Part):
         holds.
         """
         return np.full(len(data.ue), nan)
+
+    def list_answer_axes_m(self, area: Area) -> tuple[FloatArray, FloatArray] | None:
+        """Coordinates x (n,) and y (m,) of the places in the area that answers name, thinned; None:
+        they name any.
+        """
+        return None
 
     def build_request(self, model: Model) -> Request | None:
         """The server's request, for learners with which a query policy can be used; None for
@@ -317,5 +387,6 @@ LEARNERS = OneOf(
         "radio-map": "fl.learners.radio_map:RadioMap",
         "density": "fl.learners.density:Density",
         "image-net": "fl.learners.image_net:ImageNet",
+        "recorded": "fl.learners.recorded:Recorded",
     },
 )

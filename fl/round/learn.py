@@ -28,14 +28,14 @@ def learn_updates(phase: Phase, local: Local, states: States) -> Updates:
         local = malicious.poison_data(local, samples, phase.facts.public)
     if setup.learns:
         rng = phase.streams.derive_learner_rng(phase.name)
-        updates, states["learner"] = learning.learner.train_with_state(
+        updates, states["learner"] = setup.trainer.train_with_state(
             phase.model, phase.name, local, states["learner"], rng
         )
     else:
         updates = NoUpdates.from_local(local, phase.model.parameters.shape[1])
     if malicious is not None and not malicious.past_defenses:
         updates = malicious.poison_updates(updates, chosen)
-    return setup.probe.replace_updates(updates, find_norm_bound(learning, states))
+    return setup.probe.replace_updates(phase, updates, find_norm_bound(learning, states))
 
 
 def protect_updates(

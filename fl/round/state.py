@@ -31,7 +31,8 @@ States = dict[str, State]
 """What the parts of a round remember, by the words that also name their random streams:
 `defense.clip`, `power`.
 
-That of the server optimiser has the phase of the learner; `names` are those under which the
+That of the server optimiser has the phase of the learner; `links` (4, n_ue) are those of the last
+uploads (see `fl.availability.Conditions`); `names` are those under which the
 attacker sees UEs.
 """
 
@@ -48,6 +49,7 @@ def start_parts(setup: Setup, n_ue: int) -> States:
         "aggregation": learning.aggregation.start(),
         "power": setup.power.start(n_ue),
         "availability": learning.availability.start(n_ue),
+        "links": np.full((4, n_ue), np.nan),
         "names": Names.start(pseudonyms, n_ue),
         "membership": {} if learning.membership is None else learning.membership.start(),
     }
@@ -64,6 +66,17 @@ def start_parts(setup: Setup, n_ue: int) -> States:
     for phase in learning.learner.phases:
         states[f"server_optimiser.{phase}"] = learning.server_optimiser.start()
     return states
+
+
+def note_links(uploads: Uploads, states: States) -> None:
+    """Remember links of uploads (n,) that have ended, as `Conditions` has them; states: changed in
+    place.
+    """
+    channel = uploads.channel
+    links = states["links"].copy()
+    ended = uploads.rsrp_dbm, channel.sinr, channel.rate_bps, ~channel.decoded
+    links[:, uploads.ue] = ended
+    states["links"] = links
 
 
 def collect_standings(learning: Learning, states: States) -> list[Standing]:
@@ -223,7 +236,7 @@ def start_state(setup: Setup, n_ue: int) -> RoundState:
     return RoundState(
         round=0,
         played=0,
-        model=setup.learning.learner.init(setup.public, setup.streams.derive_rng("learner.init")),
+        model=setup.trainer.init(setup.public, setup.streams.derive_rng("learner.init")),
         held_out=HeldOut.none(),
         reference=Reference.empty(),
         parts=start_parts(setup, n_ue),

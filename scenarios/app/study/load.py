@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, suggest_nearest
 from netsim.part import FILE_NAME
 from netsim.safe import describe_file_kind
 from scenarios.app.study import Record, Value
@@ -24,7 +24,6 @@ from scenarios.app.study.describe import (
     find_annotation,
     find_default,
     list_union_members,
-    suggest_nearest,
     unwrap_annotation,
 )
 from scenarios.app.study.study import Study
