@@ -82,7 +82,7 @@ def build_setup(
 
     Not rehearsed: for a check alone, without what is known only once all movement has been played.
     """
-    learning = study.learned
+    learning = prepare_learner(study.learned, rehearsed)
     fitted = tuple(attack.fit_cells(learning.learner, world.area) for attack in learning.attacks)
     learning = learning.model_copy(update={"attacks": fitted})
     _check_world(study, world)
@@ -157,6 +157,21 @@ def build_setup(
         recorder=Recorder(folder, TABLES),
         days=days,
     )
+
+
+def prepare_learner(learning: Learning, may_import: bool) -> Learning:
+    """Return the same with a learner that is ready for the data; BadInput where what it turns out
+    to have does not fit to the other parts.
+    """
+    learner = learning.learner.prepare(learning.data.read_sample_format(), may_import)
+    if learner is learning.learner:
+        return learning
+    prepared = learning.model_copy(update={"learner": learner})
+    try:
+        prepared.check()
+    except ValueError as error:
+        raise BadInput(f"learning.{error}") from None
+    return prepared
 
 
 def _find_days(world: World, model_of_cell: IntArray) -> IntArray:
@@ -402,14 +417,14 @@ def check_study(
     are left out. Returns what is known before a run.
 
     Unless thorough, what takes time and hardly ever refuses anything is left out too: movement that
-    is played beforehand, and first models of anything but images.
+    is played beforehand, code that a user brings, and first models.
     """
     if study.learning is None:
         with resources.limit_memory():
             return build_radio_world(study)[0].notices
     with resources.limit_memory(), use_one_thread() if thorough else nullcontext():
         world, setup = prepare_run(study, Path(), thorough)
-        if thorough or setup.public.samples is not None:
+        if thorough:
             from fl.round.state import start_state  # not at the top: most checks do without
 
             start_state(setup, len(world.ues))
