@@ -351,7 +351,7 @@ class Images(Data):
 
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V"
     example = {"kind": "images", "samples": 20, "partition": {"kind": "label-skew", "iid": 1}}
-    offers = frozenset({"images", "class labels", RECORDS_ALONE})
+    offers = frozenset({"images", "class labels", "labelled samples", RECORDS_ALONE})
 
     def choose_models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         return ("images",)

@@ -92,6 +92,7 @@ def build_setup(
     streams = world.ground.streams
     source = learning.learner
     learner = source.trained
+    learning = prepare_learner(learning, rehearsed)
     fitted = tuple(attack.fit_cells(learner, world.area) for attack in learning.attacks)
     learning = learning.model_copy(update={"attacks": fitted, "learner": learner})
     _check_world(world, learning, power)
@@ -169,6 +170,21 @@ def build_setup(
         recorder=Recorder(folder, TABLES),
         days=days,
     )
+
+
+def prepare_learner(learning: Learning, may_import: bool) -> Learning:
+    """Return the same with a learner that is ready for the data; BadInput where what it turns out
+    to have does not fit to the other parts.
+    """
+    learner = learning.learner.prepare(learning.data.read_sample_format(), may_import)
+    if learner is learning.learner:
+        return learning
+    prepared = learning.model_copy(update={"learner": learner})
+    try:
+        prepared.check()
+    except ValueError as error:
+        raise BadInput(f"learning.{error}") from None
+    return prepared
 
 
 def _find_days(world: World, model_of_cell: IntArray) -> IntArray:
