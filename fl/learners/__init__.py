@@ -405,6 +405,7 @@ LEARNERS = OneOf(
         "radio-map": "fl.learners.radio_map:RadioMap",
         "density": "fl.learners.density:Density",
         "torch": "fl.learners.torch_net:TorchNet",
+        "scaffold": "fl.learners.scaffold:Scaffold",
         "image-net": "fl.learners.image_net:ImageNet",
         "recorded": "fl.learners.recorded:Recorded",
     },
