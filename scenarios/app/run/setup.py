@@ -84,7 +84,8 @@ def build_setup(
     """
     learning = study.learned
     fitted = tuple(attack.fit_cells(learning.learner, world.area) for attack in learning.attacks)
-    learning = learning.model_copy(update={"attacks": fitted})
+    data = learning.data.fit_world(world.area, find_origin_deg(study, world))
+    learning = learning.model_copy(update={"attacks": fitted, "data": data})
     _check_world(study, world)
     counts = None
     statistics = None
