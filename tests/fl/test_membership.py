@@ -21,7 +21,8 @@ from scipy.stats import binomtest
 from tabled import cases
 
 from fl.attacks.base import View
-from fl.data.images import Dirichlet, Images, LabelSkew
+from fl.data.images import Images
+from fl.data.partitions import Dirichlet, LabelSkew
 from fl.data.measured import Measured
 from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet

@@ -22,7 +22,7 @@ from fl.attacks.threat import Threat
 from fl.availability import AVAILABILITIES
 from fl.curation import CURATIONS
 from fl.data import DATA
-from fl.data.images import PARTITIONS
+from fl.data.partitions import PARTITIONS
 from fl.defenses import DEFENSES
 from fl.encodings import ENCODINGS
 from fl.learners import LEARNERS
