@@ -3,13 +3,23 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from math import inf, nan
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from fl.notice import Prepared, notice
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import HeldOut, Local, Metrics, Model, Public, Request, State, Updates
+from fl.types import (
+    HeldOut,
+    Local,
+    Metrics,
+    Model,
+    Public,
+    Request,
+    SampleFormat,
+    State,
+    Updates,
+)
 from netsim.geometry import Area
 from netsim.notice import Notice
 from netsim.part import OneOf, Part
@@ -111,6 +121,14 @@ class Learner(Part):
     def notices(self, prepared: Prepared) -> Iterator[Notice]:
         if self.discloses and prepared.has_epsilon:
             yield notice("data-published", kind=self.kind_name(), what=self.discloses)
+
+    def prepare(self, samples: SampleFormat | None, may_import: bool) -> Self:
+        """The learner ready for samples of a format, None for positions; BadInput with one line
+        where it cannot learn from them.
+
+        may_import : whether code that a user brings may be run; otherwise it is only parsed.
+        """
+        return self
 
     @abstractmethod
     def init(self, public: Public, rng: Rng) -> Model:
@@ -386,6 +404,8 @@ LEARNERS = OneOf(
         "rsrp-net": "fl.learners.rsrp_net:RsrpNet",
         "radio-map": "fl.learners.radio_map:RadioMap",
         "density": "fl.learners.density:Density",
+        "torch": "fl.learners.torch_net:TorchNet",
+        "scaffold": "fl.learners.scaffold:Scaffold",
         "image-net": "fl.learners.image_net:ImageNet",
         "recorded": "fl.learners.recorded:Recorded",
     },

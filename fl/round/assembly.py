@@ -91,9 +91,12 @@ def build_setup(
     setting = world.setting
     streams = world.ground.streams
     source = learning.learner
-    learner = source.trained
+    data = learning.data.fit_world(world.area, find_origin_deg(world))
+    known = learning.model_copy(update={"learner": source.trained, "data": data})
+    learning = prepare_learner(known, rehearsed)
+    learner = learning.learner
     fitted = tuple(attack.fit_cells(learner, world.area) for attack in learning.attacks)
-    learning = learning.model_copy(update={"attacks": fitted, "learner": learner})
+    learning = learning.model_copy(update={"attacks": fitted})
     _check_world(world, learning, power)
     counts = None
     statistics = None
@@ -169,6 +172,21 @@ def build_setup(
         recorder=Recorder(folder, TABLES),
         days=days,
     )
+
+
+def prepare_learner(learning: Learning, may_import: bool) -> Learning:
+    """Return the same with a learner that is ready for the data; BadInput where what it turns out
+    to have does not fit to the other parts.
+    """
+    learner = learning.learner.prepare(learning.data.read_sample_format(), may_import)
+    if learner is learning.learner:
+        return learning
+    prepared = learning.model_copy(update={"learner": learner})
+    try:
+        prepared.check()
+    except ValueError as error:
+        raise BadInput(f"learning.{error}") from None
+    return prepared
 
 
 def _find_days(world: World, model_of_cell: IntArray) -> IntArray:

@@ -89,14 +89,14 @@ def check_study(
     are left out. Returns what is known before a run.
 
     Unless thorough, what takes time and hardly ever refuses anything is left out too: movement that
-    is played beforehand, and first models of anything but images.
+    is played beforehand, code that a user brings, and first models.
     """
     if study.learning is None:
         with resources.limit_memory():
             return build_radio_world(study)[0].notices
     with resources.limit_memory(), use_one_thread() if thorough else nullcontext():
         world, setup = prepare_run(study, Path(), thorough)
-        if thorough or setup.public.samples is not None:
+        if thorough:
             from fl.round.state import start_state  # not at the top: most checks do without
 
             start_state(setup, len(world.ues))
