@@ -1,5 +1,6 @@
 """Any torch module as a learner of signals at places, of classes, or of numbers."""
 
+import hashlib
 import json
 from dataclasses import replace
 from math import nan
@@ -25,7 +26,7 @@ from fl.types import (
     list_offers,
 )
 from netsim.errors import BadInput
-from netsim.part import CODE_NAME
+from netsim.part import CODE_NAME, read_source
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -112,11 +113,25 @@ class TorchNet(LocalTraining, LayeredLearner):
     @classmethod
     def from_module(cls, module: "nn.Module", **options: Any) -> Self:
         """A learner of a module that is an object, with other keys as options; all models start at
-        its weights.
+        its weights. Of a class they start as its constructor draws them.
         """
-        learner = cls(module=type(module).__name__, **options)
+        learner = cls(module=getattr(module, "__name__", type(module).__name__), **options)
         learner._source = module
         return learner
+
+    @property
+    def digest(self) -> str:
+        """Of a module that is an object: its code and tensors; of a class its code."""
+        module = self._source
+        if module is None:
+            return ""
+        is_class = isinstance(module, type)
+        kinds = [module] if is_class else [type(part) for part in module.modules()]
+        tensors = [] if is_class else module.state_dict().values()
+        digest = hashlib.sha256("".join([str(module), *map(read_source, kinds)]).encode())
+        for tensor in tensors:
+            digest.update(tensor.double().numpy(force=True).tobytes())
+        return digest.hexdigest()
 
     # -- what it is
 
@@ -175,7 +190,7 @@ class TorchNet(LocalTraining, LayeredLearner):
     def prepare(self, samples: SampleFormat | None, may_import: bool) -> Self:
         sources = (self._module_code, self._loss_source(samples))
         for source in sources:
-            if isinstance(source, UserCode):
+            if isinstance(source, UserCode) and self._source is None:
                 source.check()
         if not may_import and self._source is None and self.module not in BUNDLED:
             return self

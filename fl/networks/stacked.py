@@ -44,11 +44,11 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 class Blueprint:
     """What a stacked module is made of.
 
-    module : code that makes one, or a module itself. arguments : JSON. samples : None for
-    positions. loss : a word, or code of a law (outputs (B, ...), labels (B,)) -> losses (B,).
+    module : code that makes one, a module itself, or its class. arguments : JSON. samples : None
+    for positions. loss : a word, or code of a law (outputs (B, ...), labels (B,)) -> losses (B,).
     """
 
-    module: UserCode | nn.Module
+    module: UserCode | nn.Module | type[nn.Module]
     arguments: str
     samples: SampleFormat | None
     loss: str | UserCode | Loss
@@ -60,7 +60,8 @@ class Blueprint:
         """The code that is blamed for what the module does."""
         if isinstance(self.module, UserCode):
             return self.module
-        return UserCode("learning.learner.module", type(self.module).__name__, "")
+        name = getattr(self.module, "__name__", type(self.module).__name__)
+        return UserCode("learning.learner.module", name, "")
 
 
 @lru_cache(maxsize=16)
@@ -135,10 +136,10 @@ class StackedModule:
         source = self.blueprint.module
         if isinstance(source, nn.Module):
             return partial(deepcopy, source)
-        make = source.load()
+        make = source.load() if isinstance(source, UserCode) else source
         given = json.loads(self.blueprint.arguments)
         facts = {"shape": self.samples.shape, "classes": self.samples.classes}
-        with source.try_out("its signature"):
+        with self.code.try_out("its signature"):
             names = signature(make).parameters
         known = {name: fact for name, fact in facts.items() if name in names}
         return lambda: make(**known | given)
