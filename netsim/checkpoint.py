@@ -248,13 +248,6 @@ def _strip_arrays(node: object, pieces: list[NDArray[np.uint8]]) -> Any:
     return node
 
 
-def collect_bytes(value: object) -> bytes:
-    """The bytes of all arrays in a value, one after the other."""
-    pieces = list[NDArray[np.uint8]]()
-    _strip_arrays(to_tree(value), pieces)
-    return b"".join(piece.tobytes() for piece in pieces)
-
-
 def load_tree(path: Path) -> Any:
     """The tree that `save_tree` wrote; floats come back to the bit. Raises ValueError if it is
     damaged.

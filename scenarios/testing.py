@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from netsim.checkpoint import collect_bytes
+import numpy as np
+
+from netsim.checkpoint import to_tree
 from netsim.part import Part, read_descriptions
 from scenarios.app.result import run
 from scenarios.app.run.events import Event
@@ -73,9 +75,18 @@ def _watch(method: Any) -> Any:
 
     @wraps(method)
     def call_watched(*arguments: Any, **words: Any) -> Any:
-        before = collect_bytes([arguments, words])
+        before = _read_bytes([arguments, words])
         result = method(*arguments, **words)
-        assert collect_bytes([arguments, words]) == before, f"{method.__name__} changes inputs"
+        assert _read_bytes([arguments, words]) == before, f"{method.__name__} changes inputs"
         return result
 
     return call_watched
+
+
+def _read_bytes(value: object) -> bytes:
+    """The bytes of all arrays in a value, one after the other."""
+    tree = to_tree(value)
+    if isinstance(tree, dict | list):
+        members = tree.values() if isinstance(tree, dict) else tree
+        return b"".join(map(_read_bytes, members))
+    return tree.tobytes() if isinstance(tree, np.ndarray) else b""
