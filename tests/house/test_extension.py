@@ -125,6 +125,7 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
     for slot, name, file in (
         ("attack", "first-look", "first_look.py"),
         ("defense", "sign", "sign_part.py"),
+        ("learner", "plane", "plane_part.py"),
         ("reward", "allowance", "allowance_part.py"),
         ("trace-format", "json-lines", "json_lines.py"),
     ):
@@ -134,9 +135,10 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
     assert main(["new", "attack", "first-look"]) == 2
     assert "a file or folder of this name exists here" in capsys.readouterr().err
     for slot, name, part, n in (
-        ("attack", "first-look", "FirstLook", 1),
-        ("reward", "allowance", "Allowance", 2),
-        ("trace-format", "json-lines", "JsonLines", 1),
+        ("attack", "first-look", "FirstLook", 2),
+        ("learner", "plane", "Plane", 3),
+        ("reward", "allowance", "Allowance", 3),
+        ("trace-format", "json-lines", "JsonLines", 2),
     ):
         package = tmp_path / name
         (module,) = (p.stem for p in package.glob("*.py") if not p.stem.startswith("test_"))
@@ -191,7 +193,7 @@ def test_a_new_part_passes_its_test_as_it_is(slot, tmp_path, monkeypatch):
     module = (package / "my_part.py").read_text()
     install(package, "my_part", module, f"[netsim.{slot}]\nmy-part = my_part:MyPart\n")
     ran = play_module(package, package, "pytest", "-p", "no:cacheprovider")
-    assert "1 passed" in ran.stdout, ran.stdout[-2000:]
+    assert "2 passed" in ran.stdout, ran.stdout[-2000:]
 
 
 @pytest.mark.parametrize("values, wrong", [("", ""), ("leak", "losst")])
@@ -327,8 +329,8 @@ def outside(tmp_path, monkeypatch):
         (
             "view.build_estimates('centre', view.source, 0.0 * view.source[:, None] + [1.0, 2.0])",
             2,
-            "attack broken: estimates say 'centre', which no measure knows; known words "
-            "are centroid, place, answer, ",
+            "plug-in broken ({}/broken.py:6): run returned Estimates, NoneType, expected estimates "
+            "that say centroid, place, answer, ",
         ),
     ],
 )
