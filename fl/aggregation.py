@@ -11,7 +11,7 @@ from numpy.linalg import norm
 from pydantic import Field
 
 from fl.notice import Prepared, notice
-from fl.types import Local, Metrics, Received, RoundContext, State
+from fl.types import Local, Metrics, Received, RoundContext, State, Updates
 from netsim.columns import ByKey, divide_or_zero, frozen, split_row_id, update_means
 from netsim.notice import Notice
 from netsim.part import OneOf, Part
@@ -35,6 +35,11 @@ class Aggregation(Part):
         """
         return None
 
+    @property
+    def fewest_updates(self) -> int:
+        """Number of updates of a model below which it merges none."""
+        return 1
+
     def start(self) -> State:
         """The first state; None for a rule without memory."""
         return None
@@ -57,6 +62,12 @@ class Aggregation(Part):
         `weight` is fixed.
         """
 
+    def merge_rows(self, updates: Updates, weights: FloatArray, n_model: int) -> FloatArray:
+        """The merged update (n_model, d) of rows (n, d): the sum by their weights (n,), unless a
+        rule says otherwise.
+        """
+        return updates.sum_weighted(weights, n_model)
+
 
 class FedAvg(Aggregation):
     """w_k = n_k / sum_j n_j over the rows that were decoded, for each model."""
@@ -69,7 +80,7 @@ class FedAvg(Aggregation):
     ) -> tuple[FloatArray, State]:
         updates = received.updates
         mass = np.where(received.decoded, updates.count, 0.0)
-        return _divide_by_sums(mass, updates.model, facts.public.n_model), state
+        return divide_by_sums(mass, updates.model, facts.public.n_model), state
 
 
 def normalise_masses(
@@ -82,10 +93,10 @@ def normalise_masses(
     np.maximum.at(highest, model[decoded], log_mass[decoded])
     mass = np.zeros(len(model))
     mass[decoded] = np.exp(log_mass[decoded] - highest[model[decoded]])
-    return _divide_by_sums(mass, model, n_model)
+    return divide_by_sums(mass, model, n_model)
 
 
-def _divide_by_sums(mass: FloatArray, model: IntArray, n_model: int) -> FloatArray:
+def divide_by_sums(mass: FloatArray, model: IntArray, n_model: int) -> FloatArray:
     """Return masses (n,) over their sum in the same model, 0 where that is 0."""
     total = np.bincount(model, weights=mass, minlength=n_model)[model]
     return divide_or_zero(mass, total)
@@ -343,4 +354,16 @@ class Wasserstein(Aggregation):
         return {"histograms_disclosed": float(state.disclosed), **state.figures}
 
 
-AGGREGATIONS = OneOf("aggregation", FedAvg, Uniform, Wasserstein, Beda)
+AGGREGATIONS = OneOf(
+    "aggregation",
+    FedAvg,
+    Uniform,
+    Wasserstein,
+    Beda,
+    places={
+        "coordinate-median": "fl.robust:CoordinateMedian",
+        "trimmed-mean": "fl.robust:TrimmedMean",
+        "krum": "fl.robust:Krum",
+        "norm-filter": "fl.robust:NormFilter",
+    },
+)

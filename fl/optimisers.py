@@ -1,11 +1,12 @@
 """Local optimisers: how a device moves its weights along the gradients of its batches."""
 
 from abc import abstractmethod
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from fl.types import Bound, Local, Model
 from netsim.part import OneOf, Part
 from netsim.units import FloatArray, IntArray
 
@@ -135,3 +136,79 @@ class Adam(Optimiser):
 
 OPTIMISERS = OneOf("optimiser", Sgd, Momentum, Adam)
 """The slot of a learner's local optimiser."""
+
+
+class LocalTraining(Part):
+    """Options of local training, which are the same for every learner that trains a network.
+
+    A mini-batch holds `batch_size` samples, or a share of those of the UE. `proximal` mu adds mu /
+    2 |w - w_before|^2 to the loss of every batch [Li et al. 2020, Eq. 2]; `weight_decay` lambda
+    adds lambda w to every gradient. `sample_clip` C scales the gradient of every sample to norm C
+    at most before a batch is averaged.
+    """
+
+    learning_rate: float = Field(0.01, gt=0, le=10)
+    """learning rate of local training"""
+    optimiser: Annotated[Optimiser, OPTIMISERS] = Sgd()
+    """optimiser of local training; its memory begins at zero in every round"""
+    proximal: float = Field(0.0, ge=0, le=1e6)
+    """weight of a proximal term (mu of FedProx); 0: none"""
+    weight_decay: float = Field(0.0, ge=0, le=1e3)
+    """share of the weights that is added to every gradient; 0: none"""
+    batch_share: float | None = Field(None, gt=0, le=1)
+    """share of a UE's samples in a mini-batch, in place of their number; 1: full batch"""
+    batch_size: int | Literal["all"] = "all"
+    """number of samples in a mini-batch; all: full batch, or what batch_share says"""
+    local_epochs: int = Field(1, ge=1, le=1000)
+    """passes over the local data in a round"""
+    precision: Literal[32, 64] = 32
+    """bits of the numbers of local training"""
+    sample_clip: float | None = Field(None, ge=1e-12, le=1e12)
+    """largest L2 norm of one sample's gradient (C); none: no clipping"""
+
+    @model_validator(mode="after")
+    def _check_batches(self) -> Self:
+        if isinstance(self.batch_size, int) and self.batch_size < 1:
+            raise ValueError("batch_size: must be 1 or more, or the word all")
+        if isinstance(self.batch_size, int) and self.batch_share is not None:
+            raise ValueError(
+                "batch_share: batch_size states a number already; leave one of them out"
+            )
+        return self
+
+    @property
+    def takes_one_step(self) -> bool:
+        """Whether a UE takes one full-batch step a round."""
+        is_whole = self.batch_size == "all" and self.batch_share in (None, 1)
+        return is_whole and self.local_epochs == 1
+
+    def compute_batch_sizes(self, count: IntArray) -> IntArray:
+        """Samples of a full mini-batch (n,) of UEs with count (n,) samples, one at least."""
+        return compute_batch_sizes(count, self.batch_size, self.batch_share)
+
+    def order_rows(self, count: IntArray) -> IntArray:
+        """Rows with samples of counts (n,), those with the most steps first."""
+        return order_by_steps(count, self.compute_batch_sizes(count))
+
+    def bound_record(self, data: Local, model: Model) -> Bound:
+        """Promise of one record's part of an update by one full-batch step on clipped gradients."""
+        return Bound.from_record(self.learning_rate * float(self.sample_clip or 0), data, model)
+
+
+def compute_batch_sizes(
+    count: IntArray, size: int | Literal["all"], share: float | None
+) -> IntArray:
+    """Samples of a full mini-batch (n,), by number or by share of count (n,), one at least."""
+    if share is not None:
+        wanted: Any = np.ceil(share * count - 1e-9).astype(int)
+    else:
+        wanted = count if size == "all" else np.minimum(count, size)
+    return np.maximum(wanted, 1)
+
+
+def order_by_steps(count: IntArray, size: IntArray) -> IntArray:
+    """Rows with samples of counts (n,) in batches of size (n,): most steps, then most samples
+    first.
+    """
+    steps = -(-count // size)
+    return np.lexsort((-count, -steps))[: np.count_nonzero(count)]

@@ -1,5 +1,11 @@
 """Exceptions that the command line prints without a traceback, and words of its lines."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+LONGEST = 60
+"""characters of a value that a line quotes"""
+
 
 def to_one_line(text: str) -> str:
     """Printable on one line: control characters, line ends and half characters are escaped."""
@@ -9,6 +15,21 @@ def to_one_line(text: str) -> str:
 def format_count(number: int, noun: str) -> str:
     """A number of things, for people: `1 round`, `6,611 rounds`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def join_choices(options: list[str]) -> str:
+    """Return `a, b or c`."""
+    return " or ".join([", ".join(options[:-1]), options[-1]] if len(options) > 1 else options)
+
+
+def suggest_nearest(word: str, words: Iterable[str], max_words: int = 1) -> str:
+    """Return `; did you mean 'x'?` of the words that are most like this one, or nothing."""
+    close = get_close_matches(word[:LONGEST].lower().replace(" ", "_"), words, max_words, 0.6)
+    close += [w for w in words if min(len(word), len(w)) > 2 and (word in w or w in word)]
+    quoted = [f"'{w}'" for w in dict.fromkeys(close)]
+    if close:
+        return f"; did you mean {join_choices(quoted[:max_words])}?"
+    return ""
 
 
 class BadInput(ValueError):

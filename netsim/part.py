@@ -68,6 +68,26 @@ FILE_NAME = _FileName()
 ${VARIABLES}."""
 
 
+class _CodeName:
+    """Marks a field as the name of code: FILE.py:NAME, a word, or an entry point."""
+
+    def __repr__(self) -> str:
+        return "CODE_NAME"
+
+
+CODE_NAME = _CodeName()
+"""In `Annotated[str, CODE_NAME]`: of FILE.py:NAME the file is one that the scenario reads, as of
+FILE_NAME; any other value is a word."""
+
+
+def split_code_name(text: str) -> tuple[str, str]:
+    """File and name of FILE.py:NAME; the file is empty for a word."""
+    file, _, name = text.rpartition(":")
+    if file.endswith(".py"):
+        return file, name
+    return "", text
+
+
 class Part(BaseModel):
     """Frozen; unknown keys, wrong types, non-finite numbers, and what breaks a rule of fit
     (`netsim.fit`), are refused.

@@ -3,13 +3,12 @@ update.
 """
 
 from dataclasses import replace
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View
-from fl.learners.rsrp_net import RsrpNet
 from fl.types import Estimates, RoundContext
 from netsim.columns import ByKey, number_row
 from netsim.geometry import Area
@@ -30,10 +29,10 @@ class Dlg(Attack):
 
     over all parameters, from several starts at once; the smallest D wins. g is linear in the
     residual of a guessed label, F(x') - y', so the cosine knows y' by its sign only; |cos| takes
-    the better of the two signs, which is what searching for the label as well would give. No
-    sample's gradient is ever formed (outer-product form, see `fl.networks.mlp`). The position is
-    searched also where a network reads an encoding of it. Several local steps, with momentum or
-    not, are matched as one.
+    the better of the two signs, which is what searching for the label as well would give. Of a
+    fully connected network no sample's gradient is ever formed (see `fl.networks.cosines`). The
+    position is searched also where a network reads an encoding of it. Several local steps, with
+    momentum or not, are matched as one.
 
     `start_at` is the attacker's prior: `normal` draws starts from N(0, I) in standardised units,
     `grid` spreads them over the service area, `mean` draws them around the public mean position,
@@ -119,16 +118,9 @@ class Dlg(Attack):
         """
         import torch
 
-        from fl.attacks.gradient_matching import CosineDistance, minimise_distance
+        from fl.attacks.gradient_matching import minimise_distance
 
-        constants = view.model_before.constants
-        vectors = torch.from_numpy(constants["wave_vectors"][0])
-        waves = torch.from_numpy(constants["scale_m"][model])[:, None] * vectors.T
-        weights = torch.from_numpy(view.model_before.parameters[model : model + 1])
-        net = cast(RsrpNet, view.learner).net
-        distance = CosineDistance.from_updates(
-            torch.from_numpy(view.update[rows]), net, weights, waves
-        )
+        distance = view.learner.build_gradient_distance(view.model_before, model, view.update[rows])
         minimum = minimise_distance(distance, torch.from_numpy(start), self.iterations)
         loss, best = minimum.value.min(dim=1)
         z = minimum.z[torch.arange(len(rows)), best].numpy()

@@ -181,7 +181,7 @@ class Images(OwnedSamples):
 
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V"
     example = {"kind": "images", "samples": 20, "partition": {"kind": "label-skew", "iid": 1}}
-    offers = frozenset({"images", "class labels", RECORDS_ALONE})
+    offers = frozenset({"images", "class labels", "labelled samples", RECORDS_ALONE})
 
     noun = "images"
 

@@ -61,7 +61,7 @@ class CellSignals(Data):
     @property
     def _words(self) -> dict[str, bool]:
         """Capabilities whatever the samples are, and whether they are there."""
-        words = dict.fromkeys(("positions", "signals", "real labels"), True)
+        words = dict.fromkeys(("positions", "signals", "real labels", "labelled samples"), True)
         return words | {SHARED_MODEL: self.cell == STRONGEST, HELD_OUT_PLACES: self.hold_out > 0}
 
     @property

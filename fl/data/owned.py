@@ -133,7 +133,11 @@ class OwnedSamples(Data):
         is_past = is_there & ~is_new & (self.past != "round")
         # the columns of signals, with the number of each sample in place of its cell
         stored = Signals(
-            number_row(state.ue, np.zeros_like(state.ue)), np.zeros((len(time_s), 0)), time_s, time_s, state.index
+            number_row(state.ue, np.zeros_like(state.ue)),
+            np.zeros((len(time_s), 0)),
+            time_s,
+            time_s,
+            state.index,
         )
         rows = np.unique(stored.row[is_there])
         new = stored.select(is_new & ~state.out)

@@ -129,9 +129,11 @@ def read_table(source: str, table: Any, features: Sequence[str], label: str) -> 
 
 def stack_values(values: Any) -> Array:
     """An array of numbers or text, or of as many arrays or images of one shape."""
-    if isinstance(values, list) or getattr(values, "dtype", None) == np.dtype(object):
-        return np.stack([to_array(value) for value in values])
-    return np.asarray(values)
+    if not isinstance(values, list):
+        array = np.asarray(values)
+        if not array.dtype.hasobject:
+            return array
+    return np.stack([to_array(value) for value in values])
 
 
 def to_array(value: Any) -> Array:

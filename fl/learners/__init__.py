@@ -3,20 +3,37 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from math import inf, nan
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from fl.notice import Prepared, notice
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import HeldOut, Local, Metrics, Model, Public, Request, Updates
+from fl.types import (
+    HeldOut,
+    Local,
+    Metrics,
+    Model,
+    Public,
+    Request,
+    SampleFormat,
+    State,
+    Updates,
+)
+from netsim.geometry import Area
 from netsim.notice import Notice
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import AnyFloats, FloatArray, IntArray
 
 if TYPE_CHECKING:
+    from fl.networks.cosines import GradientDistance
     from fl.radio_map.link_patterns import LinkPatterns
+    from netsim.world.world import World
+
+
+PLACE_GRADIENTS = "place gradients"
+"""that the gradient of the output in all parameters can be had at any place"""
 
 
 class Learner(Part):
@@ -37,6 +54,22 @@ class Learner(Part):
     def has_several_phases(self) -> bool:
         """Whether UEs upload more than once a round."""
         return len(self.phases) > 1
+
+    @property
+    def trained(self) -> "Learner":
+        """The learner of a run: itself, or the one that made the updates that this one reads."""
+        return self
+
+    def attach(self, world: "World", round_s: float, last: int, whole: bool) -> "Learner":
+        """What makes the updates of a run of `last` rounds in this world: itself.
+
+        whole : whether all that is read is looked at. Raises BadInput where it does not fit.
+        """
+        return self
+
+    def start_round(self, number: int, model: Model, local: Local) -> tuple[Model, Local]:
+        """The models that a round publishes, and the data of UEs that take part in it."""
+        return model, local
 
     @property
     def shortest_m(self) -> float:
@@ -67,6 +100,18 @@ class Learner(Part):
         return False
 
     @property
+    def public_level(self) -> tuple[float, float] | None:
+        """Public mean, dBm, and standard deviation, dB, of RSRP that its labels depend on; None:
+        they depend on none.
+        """
+        return None
+
+    @property
+    def lacks(self) -> dict[str, str]:
+        """Why it does not offer a word, by the word: where that takes more than the word to see."""
+        return {}
+
+    @property
     def discloses(self) -> str:
         """Statistics of the data that are published before the first round, in words; empty:
         none.
@@ -77,6 +122,14 @@ class Learner(Part):
         if self.discloses and prepared.has_epsilon:
             yield notice("data-published", kind=self.kind_name(), what=self.discloses)
 
+    def prepare(self, samples: SampleFormat | None, may_import: bool) -> Self:
+        """The learner ready for samples of a format, None for positions; BadInput with one line
+        where it cannot learn from them.
+
+        may_import : whether code that a user brings may be run; otherwise it is only parsed.
+        """
+        return self
+
     @abstractmethod
     def init(self, public: Public, rng: Rng) -> Model:
         """The first global models."""
@@ -85,6 +138,23 @@ class Learner(Part):
     def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
         """The whole cohort's local work, from the global models to updates (n rows)."""
 
+    def start_ues(self, n_ue: int) -> State:
+        """The first state of all UEs; None where they remember nothing from round to round.
+
+        The numbers of an update are not known yet: a `netsim.columns.ByKey`, by the number of each
+        row (see `Local.row`), takes values of any length when the first are written.
+        """
+        return None
+
+    def train_with_state(
+        self, model: Model, phase: str, data: Local, state: State, rng: Rng
+    ) -> tuple[Updates, State]:
+        """Local work as in `train_locally`, by UEs that remember, and the next state of all UEs.
+
+        A UE does not learn whether its update arrived, so its state must not depend on that.
+        """
+        return self.train_locally(model, phase, data, rng), state
+
     @abstractmethod
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         """The next global models from the merged update (n_model, d)."""
@@ -92,6 +162,14 @@ class Learner(Part):
     @abstractmethod
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         """Utility figures, names with units; NaN where nothing was held out."""
+
+    def predict_dbm(
+        self, model: Model, model_of: IntArray, position_m: FloatArray
+    ) -> FloatArray | None:
+        """RSRP (N,) at positions (N, 2) by the models model_of (N,); None for a learner that
+        predicts no RSRP.
+        """
+        return None
 
     def predict_strongest_dbm(
         self, model: Model, place_m: FloatArray, models: IntArray
@@ -136,6 +214,27 @@ class Learner(Part):
         """
         raise NotImplementedError
 
+    def build_gradient_distance(
+        self, model: Model, model_index: int, update: FloatArray
+    ) -> "GradientDistance":
+        """1 - |cos| of updates (n, d), none of zeros, and the gradient of the output in all
+        parameters at guessed standardised positions: of learners that offer `sample gradient`.
+        """
+        raise NotImplementedError
+
+    def filter_places(
+        self, model: Model, model_index: int, place_m: FloatArray, update: FloatArray
+    ) -> AnyFloats:
+        """What updates u (n, d), none of zeros, hold of what places (G, 2) would make of them, (n,
+        2, G): of learners that offer `place gradients`.
+
+        First (|D^T a|^2 d / (|a| |u|)^2 - k) / sqrt(2 k), with a = [h; 1] and D what the first
+        layer of k units reads there and its update (see `LayeredLearner`), 0 without such a layer;
+        then the cosine of u and the gradient of the output in all parameters. 0 where a network has
+        diverged.
+        """
+        raise NotImplementedError
+
     def evaluate_against(
         self, model: Model, held_out: HeldOut, density: Callable[[FloatArray], FloatArray | None]
     ) -> Metrics:
@@ -159,6 +258,12 @@ class Learner(Part):
         holds.
         """
         return np.full(len(data.ue), nan)
+
+    def list_answer_axes_m(self, area: Area) -> tuple[FloatArray, FloatArray] | None:
+        """Coordinates x (n,) and y (m,) of the places in the area that answers name, thinned; None:
+        they name any.
+        """
+        return None
 
     def build_request(self, model: Model) -> Request | None:
         """The server's request, for learners with which a query policy can be used; None for
@@ -299,6 +404,9 @@ LEARNERS = OneOf(
         "rsrp-net": "fl.learners.rsrp_net:RsrpNet",
         "radio-map": "fl.learners.radio_map:RadioMap",
         "density": "fl.learners.density:Density",
+        "torch": "fl.learners.torch_net:TorchNet",
+        "scaffold": "fl.learners.scaffold:Scaffold",
         "image-net": "fl.learners.image_net:ImageNet",
+        "recorded": "fl.learners.recorded:Recorded",
     },
 )

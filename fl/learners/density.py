@@ -19,7 +19,7 @@ from fl.data import HELD_OUT_PLACES
 from fl.learners import SurfaceLearner
 from fl.query import check_corners
 from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Request, Updates
-from netsim.columns import frozen, split_blocks
+from netsim.columns import frozen, pick_even_indices, split_blocks
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -323,6 +323,18 @@ class Density(SurfaceLearner):
         }
         size = len(constants["bandwidth_m"]) * len(constants["x_m"]) * len(y_m)
         return Model(np.zeros((public.n_model, size)), constants)
+
+    def list_answer_axes_m(self, area: Area) -> tuple[FloatArray, FloatArray]:
+        """Those of its grid, at most 100 each."""
+        grid = Area(*self.area_m) if self.area_m else area
+        n_x, n_y = (*self.grid, 0)[:2]
+        x = np.linspace(grid.low_m[0], grid.high_m[0], n_x)
+        y = np.linspace(grid.low_m[1], grid.high_m[1], n_y)
+        if not n_y:  # a line runs through the centre
+            y = (grid.low_m[1] + grid.high_m[1])[None] / 2
+        x = x[(x >= area.x_min_m) & (x <= area.x_max_m)]
+        y = y[(y >= area.y_min_m) & (y <= area.y_max_m)]
+        return x[pick_even_indices(len(x), 100)], y[pick_even_indices(len(y), 100)]
 
     def _choose_bandwidths_m(self, public: Public, rng: Rng) -> FloatArray:
         if self.neighbours is None:

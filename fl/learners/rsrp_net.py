@@ -10,16 +10,17 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.encodings import ENCODINGS, Encoding, Fourier, Position, encode_positions
-from fl.learners import LayeredLearner
+from fl.learners import PLACE_GRADIENTS, LayeredLearner
 from fl.optimisers import OPTIMISERS, Optimiser, Sgd
 from fl.priors import PRIORS, NoPrior, Prior
 from fl.server_optimiser import MODEL_CHANGES
 from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Updates, list_offers
 from netsim.columns import pick_even_indices, split_blocks
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import AnyFloats, FloatArray, IntArray
 
 if TYPE_CHECKING:
+    from fl.networks.cosines import GradientDistance
     from fl.networks.mlp import Mlp
 
 
@@ -180,6 +181,7 @@ class RsrpNet(LayeredLearner):
             "layers",
             "signals",
             "hidden activations",
+            PLACE_GRADIENTS,
             "record loss",
             "record gradient",
             MODEL_CHANGES,
@@ -235,6 +237,12 @@ class RsrpNet(LayeredLearner):
     @property
     def wants_dataset_statistics(self) -> bool:
         return self.standardise_by == "dataset"
+
+    @property
+    def public_level(self) -> tuple[float, float] | None:
+        if self.labels == "raw":
+            return None
+        return self.public_rsrp_mean_dbm, self.public_rsrp_std_db
 
     @property
     def discloses(self) -> str:
@@ -386,6 +394,29 @@ class RsrpNet(LayeredLearner):
         z, target = self._prepare_samples(model, model_of, x, y)
         return self.net.compute_sample_gradients(model.parameters, model_of, z, target)
 
+    def build_gradient_distance(
+        self, model: Model, model_index: int, update: FloatArray
+    ) -> "GradientDistance":
+        import torch
+
+        from fl.networks.cosines import CosineDistance
+
+        weights = torch.from_numpy(model.parameters[model_index : model_index + 1])
+        waves = torch.from_numpy(_standardise_waves(model, model_index))
+        return CosineDistance.from_updates(torch.from_numpy(update), self.net, weights, waves)
+
+    def filter_places(
+        self, model: Model, model_index: int, place_m: FloatArray, update: FloatArray
+    ) -> AnyFloats:
+        from fl.networks.cosines import PlaceGradients
+
+        z = (place_m - model.constants["centre_m"][model_index]) / model.constants["scale_m"][
+            model_index
+        ]
+        waves = _standardise_waves(model, model_index)
+        gradients = PlaceGradients(self.net, model.parameters[model_index], waves, z)
+        return np.stack([gradients.measure_update(row) for row in update])
+
     def diagnose(self, model: Model, data: Local) -> Metrics:
         """`step_stability` = learning_rate * 2 * mean |dF/dw|^2: full-batch descent on MSE is
         unstable above 2, unless `step_limit` shortens its steps.
@@ -491,3 +522,9 @@ class RsrpNet(LayeredLearner):
         if self.labels == "standardised":
             target = (target - self._get_label_mean_dbm(c)[model_of]) / c["rsrp_std_db"][model_of]
         return self._encode_inputs(model, model_of, x), target
+
+
+def _standardise_waves(model: Model, model_index: int) -> FloatArray:
+    """Wave vectors (2, J) per standardised unit of the model numbered model_index."""
+    scale_m = model.constants["scale_m"][model_index]
+    return scale_m[:, None] * model.constants["wave_vectors"][0].T

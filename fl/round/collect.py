@@ -87,7 +87,9 @@ def collect_samples(
     learning = setup.learning
     now_s = world.env.now
     wall_s = float(world.clock.wall_s(np.array(now_s)))
-    conditions = Conditions(now_s, wall_s, world.locate_ues(), world.places.home_m)
+    conditions = Conditions(
+        now_s, wall_s, world.locate_ues(), world.places.home_m, *states["links"]
+    )
     of_run = setup.streams
     rng = of_run.derive_rng("availability")
     is_available, states["availability"] = learning.availability.find_available(

@@ -2,7 +2,7 @@
 together.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -19,6 +19,7 @@ from fl.data.measured import Measured
 from fl.defenses import DEFENSES, WHOLE_BOUND, Defense
 from fl.leakage.leakage import Leakage
 from fl.learners import LEARNERS, Learner
+from fl.malicious import MALICIOUS, Malicious
 from fl.query import QUERIES, Off, Query
 from fl.references import References
 from fl.server import SERVERS, Server, Synchronous
@@ -103,6 +104,8 @@ class Learning(Part):
     """what is learnt"""
     curation: tuple[Annotated[Curation, CURATIONS], ...] = ()
     """what devices do to their data first, in order"""
+    malicious: Annotated[Malicious, MALICIOUS] | None = None
+    """UEs that send what is to harm the model; none: there are none"""
     defenses: tuple[Annotated[Defense, DEFENSES], ...] = ()
     """what stands between an update and the server, in order"""
     aggregation: Annotated[Aggregation, AGGREGATIONS] = FedAvg()
@@ -263,7 +266,7 @@ class Learning(Part):
         """ValueError with the reason, where parts do not fit together."""
         offered = self.collect_offers()
         for i, attack in enumerate(self.attacks):
-            refuse_unmet(f"attacks[{i}]", attack, offered)
+            refuse_unmet(f"attacks[{i}]", attack, offered, self.learner.lacks)
 
     def collect_offers(self) -> set[str]:
         """What attacks may need; ValueError with the reason, where the other parts do not fit
@@ -282,6 +285,8 @@ class Learning(Part):
         for i, step in enumerate(self.curation):
             refuse_unmet(f"curation[{i}]", step, offered)
             offered = (offered - {UNTOUCHED} if step.by_place else offered) | step.offers
+        if self.malicious is not None:
+            refuse_unmet("malicious", self.malicious, offered)
         # the selection of records depends on all of them; a measurement may decide when its UE
         # sends, no image does
         if (
@@ -300,7 +305,7 @@ class Learning(Part):
                 f"defenses[{i}]",
                 defense,
                 offered | self.aggregation.offers,
-                _explain_partial_clip(self.defenses[:i]),
+                {"bound": _explain_partial_clip(self.defenses[:i])},
             )
             lost = set() if defense.keeps_bound else {"bound", "record bound", WHOLE_BOUND}
             offered = (offered - lost) | defense.offers
@@ -319,11 +324,14 @@ class Learning(Part):
         # them before it
         if self.threat.observes == "model":
             shown = self.server_optimiser.offers
+            if "merged by number" in self.aggregation.offers:
+                shown -= {LINEAR_STEP}
         else:
             shown = frozenset({LINEAR_STEP})
         offered |= self.threat.offers | shown
         for i, inference in enumerate(() if self.membership is None else self.membership.attacks):
-            refuse_unmet(f"membership.attacks[{i}]", inference, offered)
+            place = f"membership.attacks[{i}]"
+            refuse_unmet(place, inference, offered, self.learner.lacks)
         return offered
 
     def _explain_spoiling(self, step: Defense, before: Defense) -> str:
@@ -410,21 +418,20 @@ def _explain_partial_clip(before: tuple[Defense, ...]) -> str:
     """Gap of a clip that covers one phase, in words; empty where there is none."""
     for step in before:
         if step.bounded_phase is not None:
-            return (
-                f" (the clip before it covers phase {step.bounded_phase} only: leave its phase out)"
-            )
+            return f"the clip before it covers phase {step.bounded_phase} only: leave its phase out"
     return ""
 
 
-def refuse_unmet(place: str, part: Part, offered: set[str], bound: str = "") -> None:
-    """Refuse a part whose needs nothing before it offers; `bound`: what to add where it needs a
-    bound.
-    """
+def refuse_unmet(
+    place: str,
+    part: Part,
+    offered: set[str],
+    gaps: Mapping[str, str] = {},
+) -> None:
+    """Refuse a part whose needs nothing before it offers; gaps: what to add of a word."""
     for need, reason in part.needs.items():
         if need not in offered:
             plural = any(word.endswith("s") and not word.endswith("ss") for word in need.split())
             article = "" if plural else "a "
-            raise ValueError(
-                f"{place}: {part.kind_name()} needs {article}{need}: "
-                f"{reason}{bound if need == 'bound' else ''}"
-            )
+            gap = f" ({gaps[need]})" if gaps.get(need) else ""
+            raise ValueError(f"{place}: {part.kind_name()} needs {article}{need}: {reason}{gap}")

@@ -73,6 +73,7 @@ class PublicReplica:
         n_ue, before = self._restore_states(data, state or {})
         states = {step.word: step.start(n_ue) for step in learning.curation}
         states |= {defense.word: defense.start(n_ue) for defense in learning.defenses}
+        states["learner"] = learning.learner.start_ues(n_ue)
         if self.fresh:
             states[f"server_optimiser.{name}"] = learning.server_optimiser.start()
         states |= {word: from_tree(tree, states[word]) for word, tree in before.items()}
@@ -80,7 +81,9 @@ class PublicReplica:
         data, _ = curate(learning, data, facts, states, draws)
         channel = self._draw_channel(data.ue, draws.derive_rng("channel"))
         facts = replace(facts, channel=channel)
-        learnt = learning.learner.train_locally(self.base, name, data, draws.derive_rng("learner"))
+        learnt, states["learner"] = learning.learner.train_with_state(
+            self.base, name, data, states["learner"], draws.derive_rng("learner")
+        )
         updates, _ = protect_updates(learning, learnt, data, facts, states, draws)
         if channel is not None:
             updates = add_decoder_noise(updates, channel, draws.derive_rng("uplink"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fl.learners import Learner
 from fl.round.learning import Learning
 from fl.round.probe import SILENT, Probe
 from fl.types import Public
@@ -23,7 +24,8 @@ class Setup:
 
     days (n,) : on which UEs may measure (see `Data.with_days`). self_tests : whether attacks are
     tested on made updates. learns : whether UEs train; else they send zeros. probe : what an audit
-    sees. views : folder in which what the attacker receives is kept; None: they are not.
+    sees. views : folder in which what the attacker receives is kept; None: they are not. source :
+    what makes the updates; None: the learner.
     """
 
     learning: Learning
@@ -40,6 +42,12 @@ class Setup:
     learns: bool = True
     probe: Probe = SILENT
     views: Path | None = None
+    source: Learner | None = None
+
+    @property
+    def trainer(self) -> Learner:
+        """What makes the first models and the updates."""
+        return self.source or self.learning.learner
 
 
 @dataclass(frozen=True)

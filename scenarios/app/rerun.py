@@ -54,7 +54,7 @@ def rerun_folder(
     records = sorted(path for name in (TRAINING, MANIFEST) for path in folder.rglob(name))
     done = [path for path in records if describe_file_kind(path.with_name(SUMMARY))]
     jobs = {
-        record.parent: _build_repetition(record, out / record.parent.relative_to(folder), replace)
+        record.parent: build_repetition(record, out / record.parent.relative_to(folder), replace)
         for record in done
         if only is None or labels & set(record.parent.relative_to(folder).parts)
     }
@@ -77,7 +77,7 @@ def rerun_folder(
     }
 
 
-def _build_repetition(record: Path, place: Path, replace: bool) -> Job:
+def build_repetition(record: Path, place: Path, replace: bool) -> Job:
     """Return the job of a finished run or training again, in another place. record : of the
     finished one.
     """

@@ -28,12 +28,12 @@ from fl.query import (
     compute_min_interval_s,
     is_in_family,
 )
+from fl.round.assembly import build_setup
 from fl.types import HeldOut, Public, Request, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.world.build import build_world
 from scenarios.app.result import run
-from scenarios.app.run.setup import build_setup
 from scenarios.app.study.load import load
 
 NINE = np.argwhere(np.ones((3, 3))) - 1.0
@@ -267,7 +267,7 @@ class TestLearner:
         world, play_world = (
             build_world(study.world, streams, study.learning.round_s) for _ in range(2)
         )
-        setup = build_setup(study, world, streams, tmp_path / "r")
+        setup = build_setup(world, study.learned, tmp_path / "r", study.power)
         requested = setup.public.sampled_m
         assert requested.shape == (30, 2)
         play_world.env.run(until=30.0)

@@ -16,7 +16,7 @@ from refused import catch_line
 from fl.defenses.clip import AdaptiveClip, Clip
 from fl.defenses.gaussian import CentralGaussian, Gaussian
 from fl.radio_map.obstacles import HEIGHTS
-from fl.round import merge
+from fl.round import assembly, merge
 from fl.round.learning import Learning
 from fl.types import Bound, RoundContext, Updates
 from netsim.clock import DAY_S
@@ -25,7 +25,6 @@ from netsim.fit import PartRule
 from netsim.mobility.replay import Replay
 from scenarios.app.result import run
 from scenarios.app.results.folder import read_record_table
-from scenarios.app.run import setup as setting_up
 from scenarios.app.run.audit import write_audit
 from scenarios.app.run.events import ignore_event
 from scenarios.app.study.load import Scenario, list_bundled, load, parse_value
@@ -258,7 +257,7 @@ def test_days_that_follow_from_rows_are_found(audit, tmp_path, monkeypatch):
         world = next(part for part in (study_or_world, *rest) if hasattr(part, "trace"))
         return np.unique(np.floor(world.trace.time_s / DAY_S).astype(np.int64))
 
-    monkeypatch.setattr(setting_up, "_find_days", find_days)
+    monkeypatch.setattr(assembly, "_find_days", find_days)
     trace = tmp_path / "t.csv"
     write_trace(trace, ("a", "b"))
     trace.write_text(trace.read_text() + "2021-04-24T12:00:00Z,e,52.01,4.015,-80,x\n")

@@ -9,9 +9,9 @@ from pydantic import Field, field_validator, model_validator
 from pytest import mark, raises
 from refused import read_cases
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, suggest_nearest
 from netsim.part import Named, OneOf, Part
-from scenarios.app.study.describe import build_model, suggest_nearest
+from scenarios.app.study.describe import build_model
 from scenarios.app.study.yaml_document import parse_document
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
 import numpy as np
 
 from fl.attacks.base import View
@@ -16,13 +14,10 @@ from fl.attacks.columns.base import (
     find_middle_hour,
     look_up_ues,
 )
-from fl.learners.rsrp_net import RsrpNet
+from fl.learners import PLACE_GRADIENTS
 from fl.types import RoundContext
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from fl.attacks.gradient_matching import PlaceGradients
 
 
 class RowFilters(PlaceColumn):
@@ -53,7 +48,7 @@ class RowFilters(PlaceColumn):
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
     ) -> Tally:
-        if view.vantage != "updates" or not isinstance(view.learner, RsrpNet):
+        if view.vantage != "updates" or PLACE_GRADIENTS not in view.learner.offers:
             return tally
         # rounds count among all, and those of their window: (windows, 1)
         among = np.isin(range(3), [0, classify_window(facts)])[:, None]
@@ -96,19 +91,7 @@ def measure_rows(view: View, place_m: FloatArray) -> FloatArray:
     """
     measured = np.zeros((len(view.update), 2, len(place_m)))
     for m, rows in view.group_usable_rows():
-        gradients = _build_place_gradients(view, m, place_m)
-        for row in rows:
-            measured[row] = gradients.measure_update(view.update[row])
+        before = view.model_before
+        measured[rows] = view.learner.filter_places(before, m, place_m, view.update[rows])
     measured[:, 1] = view.update.shape[1] * measured[:, 1] ** 2
     return measured
-
-
-def _build_place_gradients(view: View, model: int, place_m: FloatArray) -> PlaceGradients:
-    """Gradients at places (G, 2) of the network numbered model, before the round."""
-    from fl.attacks.gradient_matching import PlaceGradients
-
-    before = view.model_before
-    scale_m = before.constants["scale_m"][model]
-    waves = scale_m[:, None] * before.constants["wave_vectors"][0].T
-    z = (place_m - before.constants["centre_m"][model]) / scale_m
-    return PlaceGradients(cast(RsrpNet, view.learner).net, before.parameters[model], waves, z)

@@ -2,6 +2,8 @@
 they hold.
 """
 
+from typing import cast
+
 import numpy as np
 
 from fl.attacks.base import View
@@ -17,7 +19,7 @@ from fl.attacks.columns.base import (
 from fl.attacks.columns.company import SumsSoFar, mark_members, remove_momentum
 from fl.attacks.place_maps import PlaceMaps, pair_owners_with_sources
 from fl.attacks.span import Span
-from fl.learners import LayeredLearner
+from fl.learners import LayeredLearner, Learner
 from fl.types import RoundContext
 from netsim.columns import look_up_or_nan
 from netsim.rng import Rng
@@ -47,7 +49,7 @@ class SpanMaps(PlaceColumn):
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
     ) -> Tally:
-        if not isinstance(view.learner, LayeredLearner):
+        if not _has_both_layers(view.learner):
             return tally
         sums = SumsSoFar(**tally["sums"]) if tally else SumsSoFar.empty()
         maps = PlaceMaps(**tally["maps"]) if tally else PlaceMaps.empty()
@@ -74,6 +76,12 @@ class SpanMaps(PlaceColumn):
         score = np.concatenate([maps, look_up_ues(company, ue)[:, None]], axis=1)
         by_name = score.reshape(len(ue), len(self.names), len(scene.place))
         return standardise_maps(by_name.transpose(1, 0, 2))
+
+
+def _has_both_layers(learner: Learner) -> bool:
+    """Whether layers 1 and 2 and what they read are there."""
+    is_layered = {"layers", "hidden activations"} <= learner.offers
+    return is_layered and cast(LayeredLearner, learner).layers >= 2
 
 
 def _classify_window(facts: RoundContext) -> int:

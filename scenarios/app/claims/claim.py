@@ -16,13 +16,13 @@ from typing import Literal, Self, TypeVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, suggest_nearest
 from netsim.part import Part
 from netsim.safe import describe_file_kind
 from netsim.units import FloatArray
 from scenarios.app.results.summary_keys import BY_KEY, find_measure, read_value
 from scenarios.app.study import Record
-from scenarios.app.study.describe import build_model, suggest_nearest
+from scenarios.app.study.describe import build_model
 from scenarios.app.study.load import list_bundled
 from scenarios.app.study.yaml_document import read_document
 

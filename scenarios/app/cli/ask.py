@@ -17,7 +17,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from netsim.errors import BadInput, to_one_line
+from netsim.errors import BadInput, suggest_nearest, to_one_line
 from netsim.notice import sort_by_severity
 from netsim.safe import describe_file_kind
 from scenarios.app.cli.options import WIDTH, collect_overrides, format_text_table, say
@@ -208,7 +208,6 @@ def print_parts(args: argparse.Namespace) -> None:
     from scenarios.app.study.describe import (
         describe_keys,
         read_part_title,
-        suggest_nearest,
         walk_sections,
     )
     from scenarios.app.study.slots import SLOTS, collect_all_rules, format_matrix

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
 
-from netsim.errors import BadInput, to_one_line
+from netsim.errors import BadInput, suggest_nearest, to_one_line
 from netsim.safe import describe_file_kind
 from scenarios.app.study import Fields, Record, Value
 
@@ -331,7 +331,6 @@ def choose_engine(args: argparse.Namespace) -> Engine:
 def parse_slurm_option(text: str) -> tuple[str, Value]:
     """Return a parameter of submitit, of KEY=VALUE."""
     from scenarios.app.run.clusters import SLURM_OPTIONS
-    from scenarios.app.study.describe import suggest_nearest
     from scenarios.app.study.load import parse_value
 
     key, _, word = text.partition("=")

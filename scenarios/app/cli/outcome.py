@@ -390,10 +390,24 @@ def cite_from_options(args: argparse.Namespace) -> None:
     say(cite(args.study), end="")
 
 
+def _export_updates(args: argparse.Namespace) -> None:
+    """Play a run again, and write the updates of its UEs into a folder."""
+    from scenarios.app.updates import export_updates
+
+    if not args.out:
+        raise BadInput("export --updates: give --out, a new folder")
+    with Meter("export", args.quiet) as block:
+        n_files = export_updates(Path(args.folder), Path(args.out), block.show_event)
+    say(f"{n_files:,} files of updates in {args.out}, a folder of learner recorded")
+
+
 def export_from_options(args: argparse.Namespace) -> None:
-    """Write the tracks of a run for maps elsewhere."""
+    """Write the tracks of a run for maps elsewhere, or its updates."""
     from scenarios.app.report.report import write_page
 
+    if args.updates:
+        _export_updates(args)
+        return
     folder = Path(args.folder)
     run = load_finished_run(folder)
     globe = Globe.from_run(folder, run, parse_origin_deg(args.origin))

@@ -9,7 +9,6 @@ import numpy as np
 
 from fl.data.hold_out import BLOCK_LOTS, find_blocks
 from fl.data.measured import Measured
-from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import cross_axes
 from netsim.clock import DAY_S
 from netsim.errors import BadInput, format_count
@@ -439,11 +438,7 @@ def override_public_rsrp(study: Study) -> Fields:
     the trace, or of the strongest base station at places spread evenly over the area.
     """
     learner = study.learned.learner
-    if (
-        not isinstance(learner, RsrpNet)
-        or learner.profile != "useful"
-        or _LEVELS & learner.model_fields_set
-    ):
+    if learner.public_level is None or _LEVELS & learner.model_fields_set:
         return {}
     rsrp_dbm = _load_trace(study).rsrp_dbm
     if rsrp_dbm is None:
@@ -531,12 +526,12 @@ def list_trace_facts(study: Study) -> list[str]:
             f"shadowing of the simulated signals: decorrelation distance "
             f"{shadowing.decorrelation_m:g} m"
         )
-    learner = study.learned.learner
-    if isinstance(learner, RsrpNet) and learner.labels == "standardised":
+    level = study.learned.learner.public_level
+    if level is not None:
         source = "of the trace's rows" if measured else "laid over the area by the radio's laws"
         lines.append(
-            f"public signal level, which scales labels: mean {learner.public_rsrp_mean_dbm:g} "
-            f"dBm, standard deviation {learner.public_rsrp_std_db:g} dB, {source}"
+            f"public signal level, which labels depend on: mean {level[0]:g} "
+            f"dBm, standard deviation {level[1]:g} dB, {source}"
         )
     targets = study.learned.threat.n_targets
     if targets is not None and targets < users:

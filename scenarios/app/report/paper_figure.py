@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, suggest_nearest
 from scenarios.app.report.plot import ASSETS, is_wide
 from scenarios.app.report.report import write_page
-from scenarios.app.study.describe import suggest_nearest
 
 if TYPE_CHECKING:
     import pandas

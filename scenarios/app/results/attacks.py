@@ -25,7 +25,7 @@ from fl.leakage.reliability import (
     measure_reliability,
 )
 from fl.leakage.tracks import MAX_NAMED
-from fl.learners.density import Density
+from fl.learners import Learner
 from fl.types import find_place_kind
 from netsim.clock import DAY_S
 from netsim.columns import number_row, pick_even_indices
@@ -71,7 +71,7 @@ def select_last_rows(table: Table) -> Table:
     return select_rows(table, np.sort(len(table["ue"]) - 1 - reverse))
 
 
-def average_area_distance_m(updates: Table, leakage: Table, learner: object, area: Area) -> float:
+def average_area_distance_m(updates: Table, leakage: Table, learner: Learner, area: Area) -> float:
     """Average the distance from true centroids to places spread evenly over the area.
 
     Centroids are at most 2,000, evenly taken. Of an attacked density: from those that were
@@ -79,8 +79,9 @@ def average_area_distance_m(updates: Table, leakage: Table, learner: object, are
     answer names.
     """
     x, y = area.sample((np.arange(40) + 0.5)[:, None] / 40).T
-    if isinstance(learner, Density) and len(leakage["ue"]):
-        x, y = _spread_grid(learner, area)
+    axes = learner.list_answer_axes_m(area)
+    if axes is not None and len(leakage["ue"]):
+        x, y = axes
         heard = encode_row_keys(select_rows(leakage, leakage["heard"] == 1))
         updates = select_rows(updates, np.isin(encode_row_keys(updates), heard))
     centroid_m = stack_places_m(updates)[np.isfinite(updates["x_m"])]
@@ -88,19 +89,6 @@ def average_area_distance_m(updates: Table, leakage: Table, learner: object, are
     centroid_m = centroid_m[pick_even_indices(len(centroid_m), n_max)]
     means_m = [np.hypot(x_m - x[:, None], y_m - y).mean() for x_m, y_m in centroid_m]
     return compute_finite_mean(np.array(means_m))
-
-
-def _spread_grid(learner: Density, area: Area) -> tuple[FloatArray, FloatArray]:
-    """Spread coordinates x (n,) and y (m,) of a learner's grid over the area, at most 100 each."""
-    grid = Area(*learner.area_m) if learner.area_m else area
-    n_x, n_y = (*learner.grid, 0)[:2]
-    x = np.linspace(grid.low_m[0], grid.high_m[0], n_x)
-    y = np.linspace(grid.low_m[1], grid.high_m[1], n_y)
-    if not n_y:  # a line runs through the centre
-        y = (grid.low_m[1] + grid.high_m[1])[None] / 2
-    x = x[(x >= area.x_min_m) & (x <= area.x_max_m)]
-    y = y[(y >= area.y_min_m) & (y <= area.y_max_m)]
-    return x[pick_even_indices(len(x), 100)], y[pick_even_indices(len(y), 100)]
 
 
 def select_last_guess_rows(leakage: Table, labels: Sequence[str]) -> Table:

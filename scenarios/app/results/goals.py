@@ -16,13 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import BaseModel
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, suggest_nearest
 from scenarios.app.results.folder import SWEEP, Failed
 from scenarios.app.results.read import parse_model, read_sweep_value
 from scenarios.app.results.statistics import format_mean
 from scenarios.app.results.summary_keys import BY_KEY, KEYS, find_measure
 from scenarios.app.study import Fields
-from scenarios.app.study.describe import suggest_nearest
 
 COST = "cost.best"
 """cost of the policy that a training keeps, in its evaluation worlds"""

@@ -225,6 +225,7 @@ def _collect_attacks(run: Run, study: Study) -> Iterator[Part]:
         for name in ("leakage", "tracking", "estimates", "updates")
     )
     area = Area(*run.manifest.area_m)
+    learner = study.learned.learner.trained
     centre_m = np.hypot(updates["x_m"] - area.centre_m[0], updates["y_m"] - area.centre_m[1])
     watched = np.unique(leakage["ue"])
     truth = Truth.from_ues(ues, watched, near_m)
@@ -235,7 +236,7 @@ def _collect_attacks(run: Run, study: Study) -> Iterator[Part]:
     if "positions" in study.learned.data.offers:
         row = build_row(
             hit_radius_m=near_m,
-            anywhere_m=average_area_distance_m(updates, leakage, study.learned.learner, area),
+            anywhere_m=average_area_distance_m(updates, leakage, learner, area),
         )
         yield "", {"centre": {"centre_m": centre_m}, "area": row, **lists.pop("", {})}
         if labels:

@@ -35,6 +35,7 @@ from typing import TypeVar
 from netsim import __version__
 from netsim.checkpoint import load_tree
 from netsim.errors import BadInput
+from netsim.part import split_code_name
 from netsim.record import write_text
 from netsim.safe import (
     describe_file_kind,
@@ -348,8 +349,13 @@ def digest_inputs(study: Study) -> dict[str, str]:
     return {
         file: _digest_input(file, place[-1] == "trace")
         for place in find_file_places(data)
-        if (file := str(get_value_at(data, place)))
+        if (file := _find_file(str(get_value_at(data, place))))
     }
+
+
+def _find_file(text: str) -> str:
+    """Return the file of FILE.py:NAME, or of a plain name."""
+    return split_code_name(text)[0] or text
 
 
 def _digest_input(file: str, is_trace: bool) -> str:

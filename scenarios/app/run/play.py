@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fl.round.assembly import find_origin_deg, find_street_graph
 from fl.round.records import tabulate_handovers
 from fl.round.setup import Setup
 from fl.round.state import RoundState
@@ -49,7 +50,6 @@ from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import measure_peak_since_limit_gb
 from scenarios.app.run.job import UNFIT, Job
 from scenarios.app.run.notices import find_summary_notices
-from scenarios.app.run.setup import find_origin_deg, find_street_graph
 from scenarios.app.study import SCHEMA_VERSION, Fields, Record
 from scenarios.app.study.notice import find_delta_notices
 from scenarios.app.study.study import Study
@@ -84,7 +84,7 @@ def build_manifest(job: Job, study: Study, world: World) -> Fields:
         "round_s": study.round_s,
         "duration_s": world.duration_s,
         "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],
-        "origin_deg": find_origin_deg(study, world),
+        "origin_deg": find_origin_deg(world),
         "start_unix_s": None if trace is None else trace.local.midnight_s,
         "trace": told,
         "files": job.inputs,

@@ -1,348 +1,34 @@
-"""From a study to rounds that can be played: what cannot be played is refused here."""
+"""From a study to a run that can be played: what cannot be played is refused here."""
 
-from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
-import numpy as np
-
-from fl.availability import HOMES
-from fl.notice import Prepared
-from fl.radio_map.obstacles import CELLS
-from fl.round.caveats import collect_notices
-from fl.round.learning import Learning
+from fl.round.assembly import check_count, check_ticks, prepare_rounds
 from fl.round.setup import Setup
-from fl.round.tables import TABLES
-from fl.types import Antennas, DatasetStatistics, Directory, Public, RoundContext
-from netsim.city.base import City
-from netsim.clock import DAY_S, WEEK_S, find_first_multiple
-from netsim.columns import MAX_STATIONS
+from netsim.clock import find_first_multiple
 from netsim.errors import BadInput
-from netsim.geometry import check_near
 from netsim.notice import Notice
-from netsim.part import Part
-from netsim.record import Recorder
 from netsim.rng import Streams
-from netsim.streets.graph import StreetGraph
-from netsim.traces.home_work import FEWEST_NIGHTS
-from netsim.units import IntArray
-from netsim.world.base_stations import number_sites
 from netsim.world.build import build_world
-from netsim.world.coverage_law import CoverageLaw
 from netsim.world.world import World
 from scenarios.app.run.how import DEFAULT_RESOURCES, Resources, use_one_thread
 from scenarios.app.run.measured import read_measured
 from scenarios.app.run.notices import find_study_notices
-from scenarios.app.study.describe import suggest_nearest
 from scenarios.app.study.notice import notice
 from scenarios.app.study.study import Study
-
-MAX_ROUNDS = 1_000_000
-MAX_TICKS = 1e8
-MAX_ROUND_SAMPLES = 1e8  # measurements of a round, which are held until it ends: tens of GB
 
 
 def prepare_run(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Setup]:
     """Return the world of a study and its rounds: all files are read, and what cannot be played is
     refused.
     """
-    streams = Streams(study.seed)
-    world = build_world(study.world, streams, study.round_s)
-    setup = build_setup(study, world, streams, folder, rehearsed)
-    learning = setup.learning
-    prepared = Prepared(
-        learning.curation, learning.defenses, setup.public, partial(_list_rounds, world, setup)
-    )
-    learning_notices = collect_notices(learning, prepared, study.world, world)
-    world.notices += (
-        *learning_notices,
-        *find_study_notices(study, world),
-    )
+    learning = study.learned
+    world = build_world(study.world, Streams(study.seed), learning.round_s)
+    setup = prepare_rounds(world, learning, folder, study.power, rehearsed)
+    world.notices += (*find_study_notices(study, world),)
     return world, setup
-
-
-def _list_rounds(world: World, setup: Setup) -> Iterator[RoundContext]:
-    """Yield the rounds of a run, of two weeks at most: later ones have the same hours."""
-    round_s = setup.learning.round_s
-    last = world.clock.count_rounds(min(world.duration_s, 2 * WEEK_S), round_s)
-    for number in range(1, min(last, setup.learning.rounds or last) + 1):
-        time_s = min(world.clock.compute_round_end_s(number, round_s), world.duration_s)
-        yield RoundContext(
-            number, time_s, setup.public, round_s=round_s, week_s=world.clock.week_s(time_s)
-        )
-
-
-def build_setup(
-    study: Study, world: World, streams: Streams, folder: Path, rehearsed: bool = True
-) -> Setup:
-    """Return the rounds of a study in a world of its; their records go into the folder.
-
-    Not rehearsed: for a check alone, without what is known only once all movement has been played.
-    """
-    learning = study.learned
-    fitted = tuple(attack.fit_cells(learning.learner, world.area) for attack in learning.attacks)
-    data = learning.data.fit_world(world.area, find_origin_deg(study, world))
-    learning = learning.model_copy(update={"attacks": fitted, "data": data})
-    _check_world(study, world)
-    counts = None
-    statistics = None
-    if learning.learner.wants_dataset_statistics or learning.data.wants_counts:
-        counts = np.ones(len(world.cells), dtype=int)  # any cell will do to look at
-        if rehearsed:
-            counts, statistics = _rehearse(study)
-    models = learning.data.choose_models(world.cells, counts)
-    if len(models) > MAX_STATIONS:
-        raise BadInput(
-            f"learning.data.cell: {len(models)} cells make as many models, at most {MAX_STATIONS} "
-            "are possible; name one cell, say busiest, or take a smaller area"
-        )
-    model_of_cell = learning.data.assign_models(world.cells, models)
-    days = _find_days(world, model_of_cell)
-    sampled_m = None
-    if learning.learner.wants_sampled_places and rehearsed:
-        from fl.round.collect import find_first_sampled  # not at the top: most checks do without
-
-        sampled_m = find_first_sampled(
-            build_world(study.world, streams, learning.round_s),
-            learning,
-            model_of_cell,
-            days,
-            streams,
-        )
-    # not where a trace brings them
-    cells = world.stations if len(world.stations) == len(world.cells) else ()
-    antennas = Antennas.from_stations(cells) if cells else None
-    public = Public(
-        world.area,
-        len(models),
-        statistics,
-        antennas,
-        world.budget.ue_height_m,
-        learning.data.read_sample_format(),
-        sampled_m,
-        len(world.cells),
-        model_of_cell,
-        origin_deg=find_origin_deg(study, world),
-        residents=_list_residents(world) if learning.threat.knows_homes else None,
-        buildings=world.buildings if len(world.buildings) else None,
-        coverage=CoverageLaw(study.world.radio, world.budget, number_sites(world.stations))
-        if antennas
-        else None,
-        server_momentum=getattr(learning.server_optimiser, "momentum", 0.0),
-    )
-    if any(attack.reads_the_city for attack in learning.attacks):
-        public = add_map(public, world, study.world.city)
-    if learning.audit is not None and len(learning.learner.phases) == 1:
-        d = learning.learner.init(public, streams.derive_rng("learner.init")).parameters.shape[1]
-        if 2 * learning.audit.canaries > d:
-            raise BadInput(
-                f"learning.audit.canaries: {learning.audit.canaries:,} take twice as many "
-                f"numbers, and an update has {d:,}; take {d // 2:,} or fewer"
-            )
-    n_ue = len(world.ues)
-    n_targets = min(learning.threat.n_targets or n_ue, n_ue)
-    for attack in learning.attacks:
-        attack.check(public, n_targets)
-    return Setup(
-        learning=learning,
-        power=study.power,
-        uplink=study.world.radio.uplink,
-        air=study.world.radio.dynamic_uplink,
-        public=public,
-        models=models,
-        model_of_cell=model_of_cell,
-        streams=streams,
-        recorder=Recorder(folder, TABLES),
-        days=days,
-    )
-
-
-def _find_days(world: World, model_of_cell: IntArray) -> IntArray:
-    """Return the days (n,) of 86,400 s on which UEs may measure: all, or those on which a trace has
-    rows of a learnt cell.
-
-    Where the extent of a trace is stated they are all of it, whatever the rows are.
-    """
-    trace = world.trace
-    if trace is None or trace.ends_s is not None:
-        return np.arange(int(np.ceil(world.duration_s / DAY_S)))
-    if trace.cell is None:
-        learnt = np.ones(len(trace.time_s), dtype=bool)
-    else:
-        learnt = model_of_cell[trace.cell] >= 0
-    return np.unique(
-        np.floor(trace.time_s[learnt & (trace.time_s < world.duration_s)] / DAY_S).astype(int)
-    )
-
-
-def _check_world(study: Study, world: World) -> None:
-    """Refuse a world in which the rounds cannot be played, and an eavesdropper far away from it."""
-    learning = study.learned
-    target = learning.leakage.target
-    if target not in ("all", "most-data", *world.ues):
-        raise BadInput(
-            f"learning.leakage.target: no UE is called {target!r}; say all, most-data, "
-            f"or a name{suggest_nearest(target, world.ues)}"
-        )
-    if CELLS in learning.learner.offers:
-        _check_roofs(world)
-    every_s = study.world.ues.measurement_period_s
-    round_s = learning.round_s
-    check_count("learning.round_s", round_s, world.duration_s / round_s, "rounds", MAX_ROUNDS)
-    if every_s is not None and world.trace is None:  # UEs of a trace come and go
-        samples = min(round_s, world.duration_s) / every_s * len(world.ues)
-        check_count(
-            "world.ues.measurement_period_s",
-            every_s,
-            samples,
-            "measurements of a round",
-            MAX_ROUND_SAMPLES,
-        )
-    campaign = getattr(learning.data, "campaign_rounds", 1)
-    last = world.clock.count_rounds(world.duration_s, round_s)
-    if campaign > max(last, 1):
-        raise BadInput(
-            f"learning.data.campaign_rounds: UEs measure for {campaign:,} rounds before "
-            f"they learn, and the world ends "
-            f"after {last:,}; take {last:,} or fewer, or let the world last longer"
-        )
-    check_ticks(world)
-    _check_numbers(learning, len(world.ues))
-    _check_homes(study, world)
-    try:
-        study.power.check(len(world.ues))
-    except ValueError as error:
-        raise BadInput(str(error)) from None
-    try:
-        learning.check_correlation(world.clock.find_shortest_round_s(last, round_s))
-    except ValueError as error:
-        raise BadInput(f"learning.{error}") from None
-    threat = learning.threat
-    if threat.position_m is not None:
-        check_near(world.area, threat.position_m, "learning.threat.position_m: the eavesdropper")
-    if threat.receiver is not None:
-        world.link_elsewhere(threat.receiver)  # refuses a transmitter that its file lacks
-
-
-def _check_numbers(learning: Learning, n_ue: int) -> None:
-    """Refuse a server, or sums, that wait for more updates than there are at a time."""
-    server = learning.server
-    sums = learning.threat.secagg_threshold
-    key = "buffer"
-    n_asked = n_ue
-    if server.in_rounds:
-        key = "merge_after_updates"
-        turns = {"poisson": n_ue, "cyclic": ceil(n_ue / learning.separation)}
-        n_asked = turns.get(learning.sampling, max(1, round(learning.participation * n_ue)))
-    max_updates = min(n_asked, server.waits_for or n_asked)
-    for place, n_wanted, n_sent in (
-        (f"server.{key}", server.waits_for, n_asked),
-        ("threat.secagg_threshold", sums, max_updates),
-    ):
-        if n_wanted is not None and n_wanted > n_sent:
-            raise BadInput(
-                f"learning.{place}: {n_wanted:,} updates are never there at a time, of {n_sent:,} "
-                f"UEs; take {n_sent:,} or fewer, or leave it out"
-            )
-
-
-def _check_homes(study: Study, world: World) -> None:
-    """Refuse parts that ask where UEs live, where none has a home."""
-    learning = study.learned
-    if np.isfinite(world.places.home_m).all(axis=1).any():
-        return
-    mobility = f"mobility {study.world.ues.mobility.kind_name()} gives none"
-    if world.places.nights is not None:
-        mobility = (
-            f"no user of the trace has one (a home takes {FEWEST_NIGHTS} nights that are "
-            f"mostly in one place)"
-        )
-    parts: dict[str, Part] = {"availability": learning.availability}
-    parts |= {f"withholding[{i}]": rule for i, rule in enumerate(learning.withholding)}
-    asks = ["threat.knowledge: homes: "] if learning.threat.knows_homes else []
-    for place, part in parts.items():
-        if HOMES in part.needs:
-            asks.append(f"{place}: {part.kind_name()} needs homes: {part.needs[HOMES]}, and ")
-    if asks:
-        raise BadInput(
-            f"learning.{asks[0]}{mobility}; take mobility resident or commuter, or leave it out"
-        )
-
-
-def find_origin_deg(study: Study, world: World) -> tuple[float, float] | None:
-    """Return latitude and longitude of (0, 0); None for a plane without a geographic origin."""
-    return (None if world.trace is None else world.trace.origin_deg) or study.world.city.origin()
-
-
-def _list_residents(world: World) -> Directory:
-    ues = np.flatnonzero(np.isfinite(world.places.home_m).all(axis=1))
-    return Directory(tuple(world.ues[ue] for ue in ues.tolist()), world.places.home_m[ues])
-
-
-def _check_roofs(world: World) -> None:
-    """Refuse base stations inside buildings, or on the ground: a map of obstacles has no link that
-    begins there.
-    """
-    for i, station in enumerate(world.stations):
-        (roof_m,) = world.buildings.find_height_m(np.array([station.position_m]))
-        if station.height_m <= roof_m:
-            raise BadInput(
-                f"world.base_stations[{i}].height_m: {station.name} is at {station.height_m:g} m, "
-                f"and the ground or roof there at {roof_m:g} m; raise it above, or move it"
-            )
-
-
-def check_ticks(world: World) -> None:
-    """Refuse a world that would never end."""
-    check_count("world.tick_s", world.tick_s, world.duration_s / world.tick_s, "ticks", MAX_TICKS)
-
-
-def check_count(key: str, step_s: float, count: float, unit: str, max_count: float) -> None:
-    """Refuse a step of time of which there are too many."""
-    if count > max_count:
-        raise BadInput(
-            f"{key}: {step_s:g} s makes {count:.3g} {unit}, at most {max_count:,.0f} are "
-            f"possible; take more"
-        )
-
-
-def _rehearse(study: Study) -> tuple[IntArray, DatasetStatistics]:
-    """Play the same world once, without learning: counts (n_cells,) of measurements, and their
-    statistics.
-
-    Streams depend on names and rounds alone, so the rehearsal measures exactly what the run will.
-    """
-    world = build_world(study.world, Streams(study.seed), study.round_s)
-    world.env.run(until=world.duration_s)
-    seen = world.drain_observations()
-    data = study.learned.data
-    counts = np.bincount(seen.cell, minlength=len(world.cells))
-    models = data.choose_models(world.cells, counts)
-    model = data.assign_models(world.cells, models)[seen.cell]
-    return counts, DatasetStatistics.from_positions(seen.position_m, model, len(models))
-
-
-def find_street_graph(world: World, city: City) -> StreetGraph | None:
-    """Return the streets that UEs use, or else those of a city in which no UE needs them; None
-    where it has none.
-    """
-    graph = world.ground.graph
-    if graph is None:
-        return city.street_graph(world.area, world.ground.streams)
-    return graph
-
-
-def add_map(public: Public, world: World, city: City) -> Public:
-    """Return what is public where an attacker reads a map: streets and floor areas too."""
-    graph = find_street_graph(world, city)
-    return replace(
-        public,
-        street_m=None if graph is None else graph.to_pieces(),
-        floor_area=world.buildings.measure_middles_and_floor_areas(),
-    )
 
 
 MAX_WINDOWS = 200  # after each progress is shown, and a run can be interrupted without losing it
@@ -403,14 +89,14 @@ def check_study(
     are left out. Returns what is known before a run.
 
     Unless thorough, what takes time and hardly ever refuses anything is left out too: movement that
-    is played beforehand, and first models of anything but images.
+    is played beforehand, code that a user brings, and first models.
     """
     if study.learning is None:
         with resources.limit_memory():
             return build_radio_world(study)[0].notices
     with resources.limit_memory(), use_one_thread() if thorough else nullcontext():
         world, setup = prepare_run(study, Path(), thorough)
-        if thorough or setup.public.samples is not None:
+        if thorough:
             from fl.round.state import start_state  # not at the top: most checks do without
 
             start_state(setup, len(world.ues))

@@ -46,7 +46,9 @@ def teach_attacks(study: Study, cache: Path, watch: Watch = ignore_event) -> Stu
 def _teach_attack(study: Study, attack: Attack, cache: Path, watch: Watch) -> Attack:
     # alone under the name of its kind, and without what it does not read
     alone = attack.model_copy(update={"name": None}).mark_lessons([])
-    setting = study.model_copy(update=UNPLAYED).change_learning(**_UNREAD, attacks=(alone,))
+    setting = study.model_copy(update=UNPLAYED).change_learning(
+        **_UNREAD, attacks=(alone,), learner=study.learned.learner.trained
+    )
     first = FIRST_SEED if study.seed < FIRST_SEED else 1
     kept = []
     # two runs of a sweep, with seeds that follow each other, begin at both ends

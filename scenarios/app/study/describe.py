@@ -3,8 +3,7 @@
 import json
 import re
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails, core_schema
 
-from netsim.errors import BadInput
+from netsim.errors import LONGEST, BadInput, join_choices, suggest_nearest
 from netsim.part import OneOf, Part, Section, UnusablePlugin, read_descriptions
 from scenarios.app.study import Fields, Value
 from scenarios.app.study.yaml_document import Document, Place, get_value_at, has_step, parse_place
@@ -160,11 +159,6 @@ def find_annotation(annotation: object, data: Value, place: Sequence[str | int])
             return None
         data = get_value_at(data, (step,))
     return annotation
-
-
-def join_choices(options: list[str]) -> str:
-    """Return `a, b or c`."""
-    return " or ".join([", ".join(options[:-1]), options[-1]] if len(options) > 1 else options)
 
 
 def describe_bounds(metadata: Metadata) -> str:
@@ -336,7 +330,6 @@ def build_json_schema(model: type[BaseModel]) -> Fields:
 
 
 Model = TypeVar("Model", bound=BaseModel)
-LONGEST = 60
 
 SAYS = {
     "missing": "missing key '{0.key}'{0.about}; add `{0.key}:` with {0.words}",
@@ -584,13 +577,3 @@ def cut_text(text: str) -> str:
     if len(text) <= LONGEST:
         return text
     return f"{text[: LONGEST - 3]}..."
-
-
-def suggest_nearest(word: str, words: Iterable[str], max_words: int = 1) -> str:
-    """Return `; did you mean 'x'?` of the words that are most like this one, or nothing."""
-    close = get_close_matches(word[:LONGEST].lower().replace(" ", "_"), words, max_words, 0.6)
-    close += [w for w in words if min(len(word), len(w)) > 2 and (word in w or w in word)]
-    quoted = [f"'{w}'" for w in dict.fromkeys(close)]
-    if close:
-        return f"; did you mean {join_choices(quoted[:max_words])}?"
-    return ""

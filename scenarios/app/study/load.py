@@ -15,8 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin
 
-from netsim.errors import BadInput
-from netsim.part import FILE_NAME
+from netsim.errors import BadInput, suggest_nearest
+from netsim.part import CODE_NAME, FILE_NAME, split_code_name
 from netsim.safe import describe_file_kind
 from scenarios.app.study import Record, Value
 from scenarios.app.study.describe import (
@@ -24,7 +24,6 @@ from scenarios.app.study.describe import (
     find_annotation,
     find_default,
     list_union_members,
-    suggest_nearest,
     unwrap_annotation,
 )
 from scenarios.app.study.study import Study
@@ -244,7 +243,9 @@ def find_file_places(data: Value) -> Iterator[Place]:
                 metadata,
                 *(unwrap_annotation(member)[1] for member in list_union_members(base)),
             ]
-            if value not in words and any(FILE_NAME in field_metadata for field_metadata in files):
+            marks = [mark for field_metadata in files for mark in field_metadata]
+            is_file = FILE_NAME in marks or (CODE_NAME in marks and split_code_name(value)[0])
+            if value not in words and is_file:
                 yield place
 
 

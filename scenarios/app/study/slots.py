@@ -26,6 +26,7 @@ from fl.data.partitions import PARTITIONS
 from fl.defenses import DEFENSES
 from fl.encodings import ENCODINGS
 from fl.learners import LEARNERS
+from fl.malicious import MALICIOUS
 from fl.membership import INFERENCES
 from fl.networks import NETWORKS
 from fl.optimisers import OPTIMISERS
@@ -82,6 +83,7 @@ SLOTS: dict[str, OneOf] = {
         ENCODINGS,
         PRIORS,
         OPTIMISERS,
+        MALICIOUS,
         DEFENSES,
         AGGREGATIONS,
         SERVERS,

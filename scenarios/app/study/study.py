@@ -12,14 +12,13 @@ from pydantic import Field, model_validator
 from fl.power.bound import Convergence, Criterion
 from fl.power.search import Limits
 from fl.round.learning import Learning
-from netsim.errors import BadInput
+from netsim.errors import BadInput, suggest_nearest
 from netsim.fit import refuse_broken
 from netsim.part import FILE_NAME, OneOf, Part, Section
 from netsim.radio import POWERS as WITHOUT_LEARNING
 from netsim.radio.power import Full, Power
 from netsim.world.setting import WorldSetting
 from scenarios.app.study import SCHEMA_VERSION, Fields, Value
-from scenarios.app.study.describe import suggest_nearest
 from scenarios.app.study.yaml_document import Place, dump_yaml, parse_place
 
 if TYPE_CHECKING:

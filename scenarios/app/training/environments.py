@@ -12,6 +12,7 @@ import gymnasium
 import numpy as np
 
 from fl.power.bound import PowerLoss
+from fl.round.assembly import build_setup
 from fl.round.state import start_state
 from netsim.compiled import find_cache_folder
 from netsim.errors import BadInput, format_count
@@ -25,7 +26,6 @@ from rl.problem import Problem
 from rl.reward import FIGURES, compute_reward_cost
 from rl.settings import Allocation, Online, Task
 from scenarios.app.run.runner import cap_limits, load_reference, measure_snr_per_w
-from scenarios.app.run.setup import build_setup
 from scenarios.app.run.towns import teach_attacks
 from scenarios.app.study.load import load
 from scenarios.app.study.study import Study
@@ -318,5 +318,5 @@ class Stages:
         study = self.study.model_copy(update={"seed": seed})
         streams = Streams(seed)
         world = build_world(study.world, streams, study.round_s)
-        setup = replace(build_setup(study, world, streams, Path()), learns=self.learns)
+        setup = replace(build_setup(world, study.learned, Path(), study.power), learns=self.learns)
         return Stage(world, setup, start_state(setup, len(world.ues)))

@@ -12,6 +12,7 @@ from pytest import approx, mark
 from fl.attacks.base import View
 from fl.attacks.columns.base import build_scene
 from fl.attacks.columns.filters import RowFilters, classify_window, measure_rows
+from fl.learners.density import Density
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import Model, Public, RoundContext
 from netsim.checkpoint import load_tree, save_tree
@@ -183,7 +184,7 @@ def test_what_is_remembered_can_be_stored_and_other_learners_tell_nothing(tmp_pa
     stored = load_tree(tmp_path / "tally.npz")
     ue = np.arange(3)
     assert_array_equal(column.compute(stored, SCENE, ue), column.compute(tally, SCENE, ue))
-    assert observe(column, (replace(view, learner=None), FACTS)) == {}
+    assert observe(column, (replace(view, learner=Density(bandwidth_m=40.0)), FACTS)) == {}
     assert_array_equal(column.compute({}, SCENE, ue), np.zeros((len(column.names), 3, 96)))
 
 

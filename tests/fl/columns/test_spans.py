@@ -17,6 +17,7 @@ from fl.attacks.columns.base import build_scene
 from fl.attacks.columns.spans import SpanMaps
 from fl.attacks.span import Span
 from fl.attacks.threat import Threat
+from fl.learners.density import Density
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import Public, Received, RoundContext
 from netsim.checkpoint import load_tree, save_tree, to_tree
@@ -185,7 +186,7 @@ def test_lost_rows_missing_weights_and_other_learners_give_zeros():
     found = compute(lost)
     for name in NAMES:
         assert found[f"{name} always"].any() == name.startswith("layer 1")
-    other = [(replace(view, learner=object()), facts) for view, facts in rounds]
+    other = [(replace(view, learner=Density(bandwidth_m=40.0)), facts) for view, facts in rounds]
     assert observe(other) == {}
     zeros = COLUMN.compute({}, SCENE, np.arange(3))
     assert zeros.shape == (16, 3, len(SCENE.place)) and not zeros.any()
