@@ -117,8 +117,8 @@ def _read_labels(source: str, y: Array, labels: LabelKind) -> tuple[FloatArray, 
     is_numbered = y.dtype.kind in "US" or np.array_equal(values, np.arange(classes))
     if classes < 2 or not is_numbered:
         raise BadInput(
-            f"{source}: {classes} classes from {values[0]} to {values[-1]}; number two or more from "
-            "0 without a gap, name them, or set labels: numbers"
+            f"{source}: {classes} classes from {values[0]} to {values[-1]}; number two or more of "
+            "them from 0 without a gap, name them, or set labels: numbers"
         )
     return label.astype(float), classes
 

@@ -8,6 +8,8 @@ from subprocess import run as run_command
 
 import numpy as np
 import pytest
+from conftest import write_tiny
+from interrupted import run_in_two
 from numpy.testing import assert_allclose, assert_array_equal
 from refused import catch_line
 
@@ -17,6 +19,7 @@ from fl.types import SampleFormat
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.ues import Observations
+from scenarios.app.cli.commands import main
 from scenarios.app.result import run
 
 RNG = Streams(7).derive_rng("data")
@@ -141,7 +144,7 @@ def test_a_file_that_is_not_what_it_says_is_refused(write, words, tmp_path):
             {"y": CLASSES[:59]},
             "x is of shape (60, 3, 4, 5) and type uint8, and there are 59 labels",
         ),
-        ({"y": np.where(CLASSES == 3, 7, CLASSES)}, "5 classes from 0 to 7; number two or more"),
+        ({"y": np.where(CLASSES == 3, 7, CLASSES)}, "5 classes from 0 to 7; number two or more of"),
         ({"y": CLASSES * 0}, "1 classes from 0 to 0"),
         ({"y": np.where(CLASSES, 1.5, np.nan)}, "y: sample 0 has nan, which is no number"),
         ({"y": CLASSES.astype(complex)}, "y is of shape (60,) and type complex128"),
@@ -463,3 +466,41 @@ def test_attacks_on_maps_run_on_signals_of_ones_own(tiny, tmp_path):
         tables = [(tmp_path / r / f"{name}.csv").read_bytes() for r in ("r", "again")]
         assert tables[0] == tables[1]
     assert len((tmp_path / "r/leakage.csv").read_text().splitlines()) > 1
+
+
+def test_a_module_learns_classes_of_ones_own_with_every_partition(tiny, tmp_path):
+    """Bytes of colour images; interrupted, a run goes on to the same bytes."""
+    x = DRAW.integers(0, 100, (200, 3, 6, 5), np.uint8)
+    y = np.arange(200) % 3
+    x[:, 0] += (50 * y)[:, None, None].astype(np.uint8)
+    places = {"x_m": y * 100.0, "y_m": np.arange(200.0)}
+    file = write_arrays(tmp_path, x=x, y=y, **places, time_s=np.arange(200) % 90)
+    learner = {"kind": "torch", "module": "perceptron", "batch_share": 0.5, "learning_rate": 0.1}
+    accuracies = []
+    for kind in ("dirichlet", "label-skew", "quantity", "place"):
+        partition = {"kind": kind} | ({"iid": 1} if kind == "label-skew" else {})
+        data = {"kind": "samples", "file": str(file), "partition": partition, "memory": 50}
+        changes = {"learning.data": data, "learning.learner": learner, "learning.attacks": []}
+        study = tiny(changes | {"world.duration_s": 300})
+        summary = run(study, tmp_path / kind)
+        accuracies.append(summary["utility.accuracy_percent"])
+        assert summary["samples.count"] > 200
+    assert max(accuracies) > 60
+    run_in_two(study, tmp_path / "halved", lambda current: current.done >= 2)
+    for name in ("rounds", "updates", "final"):
+        tables = [(tmp_path / r / f"{name}.csv").read_bytes() for r in ("place", "halved")]
+        assert tables[0] == tables[1]
+    places = {"learning.attacks": [{"kind": "closed-form"}]}
+    with pytest.raises(ValueError, match="network's inputs must be positions"):
+        tiny(changes | places)
+
+
+def test_a_missing_file_is_named_before_a_run(tiny, tmp_path, capsys):
+    file = write_tiny(
+        tmp_path / "study.yaml", {"learning.data": {"kind": "samples", "file": "no.npz"}}
+    )
+    assert main(["run", str(file), "--out", str(tmp_path / "r"), "--quiet"]) == 2
+    line = capsys.readouterr().err
+    assert "no.npz: cannot be read (No such file" in line
+    assert line.count("\n") == 1
+    assert not (tmp_path / "r").exists()
