@@ -91,12 +91,12 @@ def build_setup(
     setting = world.setting
     streams = world.ground.streams
     source = learning.learner
-    learner = source.trained
-    learning = prepare_learner(learning, rehearsed)
-    fitted = tuple(attack.fit_cells(learner, world.area) for attack in learning.attacks)
     data = learning.data.fit_world(world.area, find_origin_deg(world))
-    changes = {"attacks": fitted, "learner": learner, "data": data}
-    learning = learning.model_copy(update=changes)
+    known = learning.model_copy(update={"learner": source.trained, "data": data})
+    learning = prepare_learner(known, rehearsed)
+    learner = learning.learner
+    fitted = tuple(attack.fit_cells(learner, world.area) for attack in learning.attacks)
+    learning = learning.model_copy(update={"attacks": fitted})
     _check_world(world, learning, power)
     counts = None
     statistics = None
@@ -159,8 +159,11 @@ def build_setup(
         attack.check(public, n_targets)
     last = world.clock.count_rounds(world.duration_s, learning.round_s)
     last = min(last, learning.rounds or last)
+    attached = None
+    if source.trained is not source:
+        attached = source.attach(world, learning.round_s, last, rehearsed)
     return Setup(
-        source=source.attach(world, learning.round_s, last, rehearsed),
+        source=attached,
         learning=learning,
         power=power,
         uplink=setting.radio.uplink,

@@ -224,7 +224,9 @@ def test_devices_keep_their_images_and_take_part_when_they_measure():
     later, _ = data.take(observe(3, 1), np.zeros(1), state, RNG)
     assert later.train.ue.tolist() == [1, 3]
     assert len(later.held_out) == 0
-    assert_array_equal(later.train.x[np.arange(1, 2)], taken.train.x[np.arange(10, 11)])  # ue3's one image
+    assert_array_equal(
+        later.train.x[np.arange(1, 2)], taken.train.x[np.arange(10, 11)]
+    )  # ue3's one image
 
 
 # -- networks

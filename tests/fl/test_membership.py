@@ -22,8 +22,8 @@ from tabled import cases
 
 from fl.attacks.base import View
 from fl.data.images import Images
-from fl.data.partitions import Dirichlet, LabelSkew
 from fl.data.measured import Measured
+from fl.data.partitions import Dirichlet, LabelSkew
 from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
 from fl.membership.base import AskedRecords, GradientNorm, GradientRegression, LossThreshold
