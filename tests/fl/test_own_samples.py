@@ -254,6 +254,11 @@ def test_a_table_is_its_arrays():
         assert_array_equal(take_all(data, 2).train.x, take_all(same, 2).train.x)
     listed = pd.DataFrame({"x": list(PIXELS), "y": CLASSES})
     assert Samples.from_table(listed).digest == Samples.from_arrays(x=PIXELS, y=CLASSES).digest
+    hugging = type("Table", (dict,), {"column_names": ["x", "y"]})(
+        x=PIXELS.tolist(), y=CLASSES.tolist()
+    )
+    train = take_all(Samples.from_table(hugging), 4).train
+    assert_array_equal(train.x, take_all(Samples.from_arrays(x=PIXELS, y=CLASSES), 4).train.x)
     ragged = pd.DataFrame({"x": [np.zeros(i % 2 + 1) for i in range(60)], "y": CLASSES})
     assert "same shape" in catch_line(lambda: Samples.from_table(ragged))
     assert "no column rsrp, z; give some of" in catch_line(
