@@ -268,7 +268,7 @@ class Samples(OwnedSamples):
             place = Coordinates(GLOBE).to_plane(place, origin_deg).xy_m
             if origin_deg is None:
                 place = place + area.centre_m
-        if samples.format is None:
+        if samples.format is None and place is not None:
             x = place
             outside = np.flatnonzero(~area.contains(x))
             if len(outside):
