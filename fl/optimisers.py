@@ -181,10 +181,14 @@ class LocalTraining(Part):
         return float(self.local_epochs)
 
     @property
+    def is_full_batch(self) -> bool:
+        """Whether a batch holds all samples of a UE."""
+        return self.batch_size == "all" and self.batch_share in (None, 1)
+
+    @property
     def takes_one_step(self) -> bool:
         """Whether a UE takes one full-batch step a round."""
-        is_whole = self.batch_size == "all" and self.batch_share in (None, 1)
-        return is_whole and self.local_epochs == 1
+        return self.is_full_batch and self.local_epochs == 1
 
     def compute_batch_sizes(self, count: IntArray) -> IntArray:
         """Samples of a full mini-batch (n,) of UEs with count (n,) samples, one at least."""

@@ -308,6 +308,5 @@ LEARNERS = OneOf(
         "radio-map": "fl.learners.radio_map:RadioMap",
         "density": "fl.learners.density:Density",
         "torch": "fl.learners.torch_net:TorchNet",
-        "image-net": "fl.learners.image_net:ImageNet",
     },
 )

@@ -120,7 +120,7 @@ def _train(
     shape = _Shape.from_settings(net, settings, size[0])
     for epoch in range(settings.local_epochs):
         order = np.arange(len(data.x))
-        if steps[0] > 1:
+        if settings.batch_size != "all" or settings.batch_share not in (None, 1):
             order = rng.draw_orders(f"order{epoch}m", owner, count) + np.repeat(
                 data.ptr[:-1], count
             )

@@ -468,7 +468,7 @@ def _plan_steps(
     steps = -(-data.count // size)
     for epoch in range(settings.local_epochs):
         order = np.arange(len(data.x))
-        if steps[0] > 1:
+        if not settings.is_full_batch:  # whatever a UE has, alone or with others
             order = rng.draw_orders(f"order{epoch}m", data.row, data.count)
             order += np.repeat(data.ptr[:-1], data.count)
         for step in range(steps[0]):

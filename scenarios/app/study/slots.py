@@ -27,7 +27,6 @@ from fl.defenses import DEFENSES
 from fl.encodings import ENCODINGS
 from fl.learners import LEARNERS
 from fl.membership import INFERENCES
-from fl.networks import NETWORKS
 from fl.optimisers import OPTIMISERS
 from fl.priors import PRIORS
 from fl.query import QUERIES
@@ -78,7 +77,6 @@ SLOTS: dict[str, OneOf] = {
         WITHHOLDINGS,
         CURATIONS,
         LEARNERS,
-        NETWORKS,
         ENCODINGS,
         PRIORS,
         OPTIMISERS,
