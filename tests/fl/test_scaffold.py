@@ -76,7 +76,7 @@ def data():
 
 def compute_gradient(learner, model, w, x_m, y_dbm):
     """The gradient of the mean squared error at parameters w (d,), by autograd of a plain module."""
-    net = learner._net(model)
+    net = learner.build_net(model)
     module = net._build(0).double()
     pieces = torch.split(torch.from_numpy(w), net.sizes)
     parameters = dict(module.named_parameters())
