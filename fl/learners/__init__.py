@@ -408,5 +408,6 @@ LEARNERS = OneOf(
         "scaffold": "fl.learners.scaffold:Scaffold",
         "image-net": "fl.learners.image_net:ImageNet",
         "recorded": "fl.learners.recorded:Recorded",
+        "flower": "fl.learners.flower:Flower",
     },
 )

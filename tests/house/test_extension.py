@@ -156,6 +156,7 @@ WITHOUT_TEMPLATE = {
     ("power", "ddpg"),
     ("power", "shared"),
     ("layout", "cell-file"),
+    ("learner", "flower"),
     ("learner", "recorded"),
     ("network", "cnn"),
     ("population", "places"),
