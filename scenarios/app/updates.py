@@ -63,7 +63,7 @@ def export_updates(folder: Path, out: Path, watch: Watch) -> int:
     require(not describe_file_kind(out), out, "is there already; give a new folder to --out")
     with create_scratch_folder(".updates-", out.parent) as scratch, use_one_thread():
         job = build_repetition(folder / MANIFEST, scratch / "run", False)
-        learner = job.study.learned.learner.trained
+        keys = job.study.learned.learner.trained.model_dump(mode="json")
         play = LearningPlay(job, job.study, prepare_study(job.study, watch), watch)
         keeper = Keeper(scratch / "updates", list(play.world.ues))
         keeper.folder.mkdir()
@@ -76,7 +76,8 @@ def export_updates(folder: Path, out: Path, watch: Watch) -> int:
         area_m = [*play.world.area.low_m.tolist(), *play.world.area.high_m.tolist()]
         trained = {entry.round for entry in keeper.files}
         card = UpdateCard(
-            same={"area_m": area_m, **learner.model_dump(mode="json")},
+            # files may lie elsewhere when they are read
+            same={"area_m": area_m} | {k: v for k, v in keys.items() if "/" not in str(v)},
             empty_rounds=tuple(sorted(set(range(1, play.rounds + 1)).difference(trained))),
             files=tuple(keeper.files),
         )
