@@ -28,7 +28,6 @@ from fl.encodings import ENCODINGS
 from fl.learners import LEARNERS
 from fl.malicious import MALICIOUS
 from fl.membership import INFERENCES
-from fl.networks import NETWORKS
 from fl.optimisers import OPTIMISERS
 from fl.priors import PRIORS
 from fl.query import QUERIES
@@ -79,7 +78,6 @@ SLOTS: dict[str, OneOf] = {
         WITHHOLDINGS,
         CURATIONS,
         LEARNERS,
-        NETWORKS,
         ENCODINGS,
         PRIORS,
         OPTIMISERS,
