@@ -407,5 +407,6 @@ LEARNERS = OneOf(
         "torch": "fl.learners.torch_net:TorchNet",
         "scaffold": "fl.learners.scaffold:Scaffold",
         "recorded": "fl.learners.recorded:Recorded",
+        "flower": "fl.learners.flower:Flower",
     },
 )

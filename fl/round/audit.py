@@ -29,7 +29,6 @@ from fl.privacy.gaussian import compute_gaussian_epsilon
 from fl.privacy.ledger import ALL, Ledger
 from fl.round.learning import Learning
 from fl.round.probe import Probe
-from fl.round.state import Phase
 from fl.round.uploads import Uploads
 from fl.types import LOCATION, Account, Model, RoundContext, Spend, State, Updates
 from netsim.record import Row
@@ -111,7 +110,9 @@ class Recording(Probe):
         y = None if train.y is None else train.y[index]
         return replace(taken, train=replace(train, x=train.x[index], y=y))
 
-    def replace_updates(self, phase: Phase, updates: Updates, norm: float | None) -> Updates:
+    def replace_updates(
+        self, facts: RoundContext, model: Model, updates: Updates, norm: float | None
+    ) -> Updates:
         self._phase = updates.phase
         self._open = []
         length = _LONG.get(self.change, np.nan) * (1.0 if norm is None else norm)

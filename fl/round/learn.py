@@ -35,7 +35,9 @@ def learn_updates(phase: Phase, local: Local, states: States) -> Updates:
         updates = NoUpdates.from_local(local, phase.model.parameters.shape[1])
     if malicious is not None and not malicious.past_defenses:
         updates = malicious.poison_updates(updates, chosen)
-    return setup.probe.replace_updates(phase, updates, find_norm_bound(learning, states))
+    return setup.probe.replace_updates(
+        phase.facts, phase.model, updates, find_norm_bound(learning, states)
+    )
 
 
 def protect_updates(

@@ -2,16 +2,13 @@
 values in place.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fl.data import TakenData
 from fl.defenses import Defense
 from fl.round.uploads import Uploads
 from fl.types import Model, RoundContext, Spend, State, Updates
 from netsim.units import FloatArray
-
-if TYPE_CHECKING:
-    from fl.round.state import Phase
 
 
 class Probe:
@@ -21,8 +18,12 @@ class Probe:
         """The data of a round before any UE is asked, of which an audit may swap a sample."""
         return taken
 
-    def replace_updates(self, phase: "Phase", updates: Updates, norm: float | None) -> Updates:
-        """Updates of a phase before the first defense; norm : the bound that defenses promise."""
+    def replace_updates(
+        self, facts: RoundContext, model: Model, updates: Updates, norm: float | None
+    ) -> Updates:
+        """Updates of a phase, which began from a model, before the first defense; norm : the bound
+        that defenses promise.
+        """
         return updates
 
     def record_noise(

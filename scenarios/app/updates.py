@@ -8,8 +8,7 @@ import numpy as np
 
 from fl.recorded_updates import CARD, UpdateCard, UpdateFile, require
 from fl.round.probe import Probe
-from fl.round.state import Phase
-from fl.types import Updates
+from fl.types import Model, RoundContext, Updates
 from netsim.record import write_text
 from netsim.safe import describe_file_kind
 from scenarios.app.rerun import build_repetition, compare_tables, list_compared_files
@@ -30,22 +29,23 @@ class Keeper(Probe):
     ues: list[str]
     files: list[UpdateFile] = field(default_factory=list)
 
-    def replace_updates(self, phase: Phase, updates: Updates, norm: float | None) -> Updates:
+    def replace_updates(
+        self, facts: RoundContext, model: Model, updates: Updates, norm: float | None
+    ) -> Updates:
         from safetensors.numpy import save
 
         updates = updates.to_dense()
         values = np.ascontiguousarray(updates.rows(slice(None)))
-        models = phase.model.parameters
-        content = save({"update": values, "count": updates.count, "parameters": models})
-        number = phase.facts.round
-        path = self.folder / f"{number:06d}-{phase.name}.safetensors"
+        content = save({"update": values, "count": updates.count, "parameters": model.parameters})
+        number = facts.round
+        path = self.folder / f"{number:06d}-{updates.phase}.safetensors"
         path.write_bytes(content)
         names = [self.ues[ue] for ue in updates.ue]
         entry = UpdateFile(
             file=path.name,
             sha256=hashlib.sha256(content).hexdigest(),
             round=number,
-            phase=phase.name,
+            phase=updates.phase,
             rows=tuple(zip(names, updates.model.tolist(), strict=True)),
             numbers=updates.n_parameters,
         )
@@ -61,9 +61,10 @@ def export_updates(folder: Path, out: Path, watch: Watch) -> int:
     BadInput: no finished run that learns, an `out` that is there, a table that differs.
     """
     require(not describe_file_kind(out), out, "is there already; give a new folder to --out")
+    out.parent.mkdir(parents=True, exist_ok=True)
     with create_scratch_folder(".updates-", out.parent) as scratch, use_one_thread():
         job = build_repetition(folder / MANIFEST, scratch / "run", False)
-        learner = job.study.learned.learner.trained
+        keys = job.study.learned.learner.trained.model_dump(mode="json")
         play = LearningPlay(job, job.study, prepare_study(job.study, watch), watch)
         keeper = Keeper(scratch / "updates", list(play.world.ues))
         keeper.folder.mkdir()
@@ -76,7 +77,8 @@ def export_updates(folder: Path, out: Path, watch: Watch) -> int:
         area_m = [*play.world.area.low_m.tolist(), *play.world.area.high_m.tolist()]
         trained = {entry.round for entry in keeper.files}
         card = UpdateCard(
-            same={"area_m": area_m, **learner.model_dump(mode="json")},
+            # files may lie elsewhere when they are read
+            same={"area_m": area_m} | {k: v for k, v in keys.items() if "/" not in str(v)},
             empty_rounds=tuple(sorted(set(range(1, play.rounds + 1)).difference(trained))),
             files=tuple(keeper.files),
         )

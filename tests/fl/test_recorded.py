@@ -55,6 +55,18 @@ STUDIES = {
             "world.ues.measure": "all",
         },
     ),
+    "torch": (
+        "[{kind: span, rank: 2}, {kind: closed-form}]",
+        {
+            "learning.learner": {
+                "kind": "torch",
+                "module": "perceptron",
+                "arguments": {"hidden": [6]},
+                "labels": "standardised",
+                "learning_rate": 0.1,
+            }
+        },
+    ),
     "density": (
         "[{kind: density-peak}]",
         {

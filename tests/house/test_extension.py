@@ -158,6 +158,7 @@ WITHOUT_TEMPLATE = {
     ("power", "ddpg"),
     ("power", "shared"),
     ("layout", "cell-file"),
+    ("learner", "flower"),
     ("learner", "recorded"),
     ("population", "places"),
     ("data", "samples"),
