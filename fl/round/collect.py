@@ -120,6 +120,7 @@ def collect_samples(
         kept &= is_kept_by_rule
     if withheld:
         local = local.keep(kept).nonempty()
+    local = replace(local, x=np.asarray(local.x))  # large arrays are read here
     # c  curate: what UEs do to their data before they learn from them
     local, steps = curate(learning, local, facts, states, streams)
     # what some rules of aggregation have UEs tell the server: histograms of their labels

@@ -44,7 +44,7 @@ def start_parts(setup: Setup, n_ue: int) -> States:
     pseudonyms = learning.threat.pseudonyms if learning.threat.renames else Permanent()
     states = {
         "data": learning.data.with_days(data, setup.days),
-        "learner": learning.learner.start_ues(n_ue),
+        "learner": setup.trainer.start_ues(n_ue),
         "query": learning.request_policy.start(n_ue),
         "aggregation": learning.aggregation.start(),
         "power": setup.power.start(n_ue),
