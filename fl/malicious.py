@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 from math import nan
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
 
 from fl.learners import Learner
-from fl.types import HeldOut, Local, Metrics, Model, Public, Updates
+from fl.types import HeldOut, Local, Metrics, Model, Public, SampleFormat, Updates
 from netsim.part import Coordinates, OneOf, Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray
@@ -114,12 +114,12 @@ class Backdoor(Malicious):
 
     def stamp_trigger(self, x: FloatArray, public: Public) -> FloatArray:
         """Samples (k, p) with the trigger."""
-        if public.samples is None:
-            raise ValueError("backdoor: the format of samples is unknown")
-        stamped = x.reshape(-1, *public.samples.shape).copy()
-        sides = (slice(-self.trigger_size, None),) * min(len(public.samples.shape), 2)
-        corner: tuple[Any, ...] = (..., *sides)
-        stamped[corner] = public.samples.largest
+        samples = cast(SampleFormat, public.samples)
+        stamped = x.reshape(-1, *samples.shape).copy()
+        corner = stamped[..., -self.trigger_size :]
+        if len(samples.shape) > 1:
+            corner = corner[..., -self.trigger_size :, :]
+        corner[:] = samples.largest
         return stamped.reshape(x.shape)
 
     def score(self, learner: Learner, model: Model, held_out: HeldOut, public: Public) -> Metrics:

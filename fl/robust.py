@@ -11,7 +11,13 @@ from fl.server_optimiser import MODEL_CHANGES
 from fl.types import LastFigures, Received, RoundContext, State, Updates
 from netsim.units import FloatArray
 
-_SEES_ROWS = {"updates": "looks at single updates, and a sum of them is all that the server gets"}
+_NEEDS = {
+    "updates": "looks at single updates, and a sum of them is all that the server gets",
+    MODEL_CHANGES: (
+        "it compares changes of a model, and the updates of this learner are no differences of "
+        "weights; take aggregation fedavg"
+    ),
+}
 
 
 class CoordinateRule(Aggregation):
@@ -20,12 +26,7 @@ class CoordinateRule(Aggregation):
     """
 
     offers = frozenset({"compared rows", "merged by number"})
-    needs = _SEES_ROWS | {
-        MODEL_CHANGES: (
-            "it merges number by number, and those of this learner's updates are no differences of "
-            "weights; take aggregation krum or norm-filter"
-        )
-    }
+    needs = _NEEDS
 
     def compute_weights(
         self, received: Received, facts: RoundContext, state: State
@@ -99,7 +100,7 @@ class Krum(Aggregation):
     )
     example = {"kind": "krum", "malicious": 0}
     offers = frozenset({"compared rows"})
-    needs = _SEES_ROWS
+    needs = _NEEDS
 
     @property
     def fewest_updates(self) -> int:
@@ -145,7 +146,7 @@ class NormFilter(Aggregation):
     norm: float = Field(1.0, ge=1e-12, le=1e12)
     """largest L2 norm that an update counts with"""
     reference = "Sun et al., Can You Really Backdoor Federated Learning?, 2019, Section 4"
-    needs = _SEES_ROWS
+    needs = _NEEDS
 
     def compute_weights(
         self, received: Received, facts: RoundContext, state: State

@@ -73,10 +73,8 @@ def note_links(uploads: Uploads, states: States) -> None:
     place.
     """
     channel = uploads.channel
-    links = states["links"].copy()
-    ended = uploads.rsrp_dbm, channel.sinr, channel.rate_bps, ~channel.decoded
-    links[:, uploads.ue] = ended
-    states["links"] = links
+    states["links"] = links = states["links"].copy()
+    links[:, uploads.ue] = uploads.rsrp_dbm, channel.sinr, channel.rate_bps, ~channel.decoded
 
 
 def collect_standings(learning: Learning, states: States) -> list[Standing]:
