@@ -28,6 +28,7 @@ from itertools import pairwise
 from pathlib import Path
 from traceback import extract_tb
 from typing import Annotated, Any, ClassVar, Self
+from uuid import uuid4
 
 from pydantic import (
     BaseModel,
@@ -155,6 +156,14 @@ class Part(BaseModel):
         `netsim.notice.Built` for parts of a world, `fl.notice.Prepared` for parts of learning.
         """
         return ()
+
+
+def read_source(kind: type) -> str:
+    """The source of a class; another text each time where there is none, as of a notebook."""
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return uuid4().hex
 
 
 def collect_parts(section: BaseModel) -> Iterator[Part]:

@@ -34,18 +34,20 @@ from typing import Literal
 
 from fl.attacks.closed_form import ClosedForm
 from fl.round.learning import Learning
-from fl.networks.classifiers import Perceptron
+from fl.encodings import Fourier
 from scenarios.app.study import study
 
 
-class MyNet(Perceptron):
-    kind: Literal["my-net"] = "my-net"
+class MyWaves(Fourier):
+    kind: Literal["my-waves"] = "my-waves"
 
 
 class MyAttack(ClosedForm):
     kind: Literal["my-attack"] = "my-attack"
 """
-BOTH_ENTRIES = "[netsim.attack]\nmy-attack = both:MyAttack\n[netsim.network]\nmy-net = both:MyNet\n"
+BOTH_ENTRIES = (
+    "[netsim.attack]\nmy-attack = both:MyAttack\n[netsim.encoding]\nmy-waves = both:MyWaves\n"
+)
 
 
 def list_documented():
@@ -156,8 +158,11 @@ WITHOUT_TEMPLATE = {
     ("power", "ddpg"),
     ("power", "shared"),
     ("layout", "cell-file"),
-    ("network", "cnn"),
+    ("learner", "recorded"),
     ("population", "places"),
+    ("data", "samples"),
+    ("partition", "quantity"),
+    ("partition", "place"),
     ("prior", "none"),
     "trace-format",
     "power-task",
@@ -272,7 +277,7 @@ def test_one_module_may_hold_parts_of_several_slots(tmp_path):
     assert ran.returncode == 0, ran.stderr
     assert re.search(r"centroid error, m .* my-attack\n", ran.stdout)
     listed = netsim(tmp_path, "list")
-    assert "my-net" in listed.stdout
+    assert "my-waves" in listed.stdout
     assert "my-attack" in listed.stdout
 
 
