@@ -9,7 +9,6 @@ In a test of pytest, where `scenario.yaml` has the part::
 import json
 from contextlib import suppress
 from functools import wraps
-from inspect import isfunction
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -24,13 +23,14 @@ from scenarios.app.study.study import Study
 
 
 def check_part(part: type[Part], folder: Path, study: Study | None = None) -> None:
-    """Check what a part declares and, where a study has it, that its methods change no argument and
-    that runs in a folder are repeated and resumed to the same bytes. Raises AssertionError.
+    """Check what a part declares and, where a study has it, that methods of it whose returns are
+    checked (`netsim.contract`) change no array of their arguments, and that runs in a folder are
+    repeated and resumed to the same bytes. Raises AssertionError.
     """
     check_declaration(part)
     if study is not None:
-        methods = {name: value for name, value in vars(part).items() if isfunction(value)}
-        with patch.multiple(part, **{name: _watch(methods[name]) for name in methods}):
+        checked = {k: value for k, value in vars(part).items() if hasattr(value, "__wrapped__")}
+        with patch.multiple(part, **{name: _watch(checked[name]) for name in checked}):
             check_resumption(study, folder)
 
 

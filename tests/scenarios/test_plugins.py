@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from fl.defenses.clip import Clip
+from fl.types import DenseUpdates
 from netsim.columns import ByKey
 from netsim.contract import BUNDLED
 from netsim.errors import BadInput
@@ -234,29 +235,15 @@ def test_what_a_part_has_to_declare():
         check_declaration(Bare)
 
 
-def test_a_defense_with_memory_goes_on_where_its_state_keeps_its_type(tiny, tmp_path):
+def test_a_defense_with_memory_goes_on_where_its_state_keeps_its_type(tiny, tmp_path, monkeypatch):
     """Rows of d numbers, of which `start` knows nothing."""
+    text = (Path(__file__).parents[2] / "docs/extending.md").read_text()
+    module = re.search(r"`feedback_part.py`[^`]*:\n\n```python\n(.*?)```", text, re.DOTALL)[1]
+    (tmp_path / "feedback_part.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    feedback = import_module("feedback_part").Feedback
 
-    class Remembers(Sound):
-        """Adds half of the update before."""
-
-        def start(self, n_ue):
-            return ByKey.empty(0)
-
-        def protect(self, updates, local, facts, state, rng):
-            values = updates.rows(slice(None))
-            if len(state.key):
-                values = values + 0.5 * np.nan_to_num(state.look_up(updates.row))
-            after = state.overwrite_values(updates.row, values)
-            return updates.with_values(values, None), after, []
-
-        def collect_figures(self, state):
-            return {"rows": float(len(state.key))}
-
-        def promise_norm(self, state):
-            return None
-
-    class Untyped(Remembers):
+    class Untyped(feedback):
         """Begins with None."""
 
         def start(self, n_ue):
@@ -265,9 +252,17 @@ def test_a_defense_with_memory_goes_on_where_its_state_keeps_its_type(tiny, tmp_
         def protect(self, updates, local, facts, state, rng):
             return super().protect(updates, local, facts, state or ByKey.empty(0), rng)
 
-        def collect_figures(self, state):
-            return {}
+    def use(part):
+        study = tiny({"learning.defenses": [{"kind": "clip", "norm": 1.0}]})
+        learning = study.learning.model_copy(update={"defenses": (part(),)})
+        return study.model_copy(update={"learning": learning})
 
-    check_resumption(with_defense(tiny, Remembers), tmp_path / "typed")
+    updates = DenseUpdates(np.arange(2), np.zeros(2, int), np.ones(2), np.array([[3.0], [-0.5]]))
+    part = feedback(step=1.0)
+    state = part.start(9)
+    for expected in ([[1], [-1]], [[1], [0]], [[1], [-1]]):
+        sent, state, _ = part.protect(updates, None, None, state, None)
+        assert sent.values.tolist() == expected
+    check_part(feedback, tmp_path / "typed", use(feedback))
     with pytest.raises(BadInput, match="checkpoint"):
-        check_resumption(with_defense(tiny, Untyped), tmp_path / "untyped")
+        check_resumption(use(Untyped), tmp_path / "untyped")
