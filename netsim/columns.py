@@ -110,6 +110,12 @@ def divide_or_zero(values: FloatArray, by: FloatArray | IntArray) -> FloatArray:
     return np.divide(values, by, out=np.zeros_like(values), where=by > 0)
 
 
+def divide_or(values: FloatArray, by: FloatArray | IntArray, otherwise: float) -> FloatArray:
+    """values / by, of shapes that broadcast; `otherwise` where `by` is not above 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(by > 0, values / by, otherwise)
+
+
 def average_or_nan(values: FloatArray | BoolArray) -> float:
     """Mean of values (n,); NaN of none."""
     return float(values.mean()) if len(values) else nan

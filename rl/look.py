@@ -35,18 +35,11 @@ from typing import Self
 import numpy as np
 
 from fl.power.search import Limits
-from netsim.columns import Columns, frozen
+from netsim.columns import Columns, divide_or, divide_or_zero, frozen
 from netsim.radio.power import PowerContext
+from netsim.radio.uplink import sum_strength
 from netsim.units import BoolArray, FloatArray, db_from_ratio
-from rl.radio_records import (
-    Air,
-    Links,
-    Rounds,
-    Rows,
-    build_air,
-    compute_received_sinrs,
-    sum_strength,
-)
+from rl.radio_records import Air, Links, Rounds, Rows, build_air, compute_received_sinrs
 
 FEATURES = ("snr", "required", "other", "heard", "rank", "count", "mean", "most", "least", "late")
 OUTLOOK = (
@@ -126,8 +119,7 @@ class Look(Columns):
     def required_db(self) -> FloatArray:
         """rho^2 / sigma^2 (S, K)."""
         is_required = self.required_std > 0
-        ones = np.ones_like(self.required_std)
-        ratio = np.divide(self.rho[:, None], self.required_std, out=ones, where=is_required)
+        ratio = divide_or(self.rho[:, None], self.required_std, 1.0)
         return np.where(is_required, db_from_ratio(ratio**2), _UNKNOWN_DB)
 
     @cached_property
@@ -241,7 +233,7 @@ class Look(Columns):
         h_serving = np.take_along_axis(self.links.h, serving, axis=2)[:, :, 0]
         inner = np.abs(np.einsum("skm,skjm->skj", h_serving.conj(), h)) ** 2
         size = sum_strength(h_serving)[..., None] * self.air.noise_w
-        return np.divide(inner, size, out=np.zeros_like(inner), where=size > 0)
+        return divide_or_zero(inner, size)
 
     @cached_property
     def _strength_db(self) -> FloatArray:
@@ -268,8 +260,7 @@ def build_silent_round(look: Look) -> Rounds:
 def _clip_level(ratio: FloatArray, span_db: float | None = None) -> FloatArray:
     """Decibels, between bounds that no link passes, or between +- span_db."""
     low, high = (_FLOOR_DB, _TOP_DB) if span_db is None else (-span_db, span_db)
-    with np.errstate(divide="ignore"):
-        return np.clip(db_from_ratio(ratio), low, high)
+    return np.clip(db_from_ratio(ratio), low, high)
 
 
 def _scale_level(level_db: FloatArray) -> FloatArray:

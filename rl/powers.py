@@ -16,9 +16,9 @@ from netsim.errors import BadInput
 from netsim.part import FILE_NAME
 from netsim.radio.power import Power, PowerContext
 from netsim.rng import Rng
-from netsim.safe import describe_file_kind
+from netsim.safe import read_file_version
 from netsim.units import FloatArray, IntArray
-from rl.settings import CARD, WEIGHTS, Finite
+from rl.settings import Finite
 
 if TYPE_CHECKING:
     from rl.look import Look
@@ -98,13 +98,6 @@ class FromFolder(Decided):
     def read_policy(self) -> Any:
         """The policy of the folder; BadInput where there is none."""
 
-    def read_stamps(self) -> tuple[int, ...]:
-        """Times at which its files were written, 0 for missing ones: the policy is read again after
-        a change.
-        """
-        files = (self.policy / name for name in (CARD, WEIGHTS))
-        return tuple(f.stat().st_mtime_ns if describe_file_kind(f) == "file" else 0 for f in files)
-
 
 class Ddpg(FromFolder):
     """A policy of `netsim train` for a whole training, constant while channels are.
@@ -130,7 +123,7 @@ class Ddpg(FromFolder):
     def read_policy(self) -> "Policy":
         from rl.policy import load_policy
 
-        return _read_cached(load_policy, self.policy, self.read_stamps())
+        return _read_cached(load_policy, self.policy, read_file_version(self.policy))
 
     def update_context(self, context: PowerContext, state: Decision) -> Decision:
         policy = self.read_policy()
@@ -161,7 +154,7 @@ class Shared(FromFolder):
     def read_policy(self) -> "tuple[SharedPolicy, SharedCard]":
         from rl.policy import load_shared
 
-        return _read_cached(load_shared, self.policy, self.read_stamps())
+        return _read_cached(load_shared, self.policy, read_file_version(self.policy))
 
     def update_context(self, context: PowerContext, state: Decision) -> Decision:
         policy, card = self.read_policy()

@@ -37,14 +37,14 @@ from fl.round.learning import Learning
 from fl.round.send import collect_budget_rows
 from fl.round.setup import Setup
 from fl.round.state import RoundOutcome, collect_standings
-from netsim.columns import Columns, frozen, number_row
+from netsim.columns import Columns, divide_or, frozen, number_row
 from netsim.errors import BadInput
 from netsim.mobility.base import Places
 from netsim.radio import reception
 from netsim.radio.power import PowerContext
 from netsim.radio.rate import Adaptation
 from netsim.radio.shared_band import Noma, SharedBand
-from netsim.radio.uplink import Cohort, Uplink, compute_outer_products
+from netsim.radio.uplink import Cohort, Uplink, compute_outer_products, sum_strength
 from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
 from rl.reward import FIGURES, Figures, compute_reward_cost
 from rl.settings import Online
@@ -160,11 +160,6 @@ class RadioCosts:
     drawn: BoolArray
 
 
-def sum_strength(h: ComplexArray) -> FloatArray:
-    """||h||^2, over the antennas, which are the last axis."""
-    return (h.real**2 + h.imag**2).sum(axis=-1)
-
-
 def get_shared_band(uplink: Uplink) -> SharedBand:
     """The uplink as a shared band. Raises BadInput for an ideal uplink."""
     if not isinstance(uplink, SharedBand):
@@ -249,7 +244,7 @@ def compute_radio_costs(
         demand = share * required
         demand = np.where(demand.sum(axis=1, keepdims=True) > 0, demand, share * variance)
         total = demand.sum(axis=1)
-        ratio = np.divide(suffered.sum(axis=1), total, out=np.ones_like(total), where=total > 0)
+        ratio = divide_or(suffered.sum(axis=1), total, 1.0)
         hidden = np.where(rho > 0, drawn / variance, 0.0)
         hidden = hidden + 1.0 / np.maximum(sent.heard, 1e-30)
         leak = np.where(is_row & (sent.heard > 0), 1.0 / (1.0 + half_at * hidden), 0.0)

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.clock import find_last_multiple
-from netsim.columns import copy_with, frozen
+from netsim.columns import copy_with, divide_or, frozen
 from netsim.geometry import compute_ways
 from netsim.mobility.base import Ground, Mobility, State
 from netsim.rng import Rng
@@ -182,7 +182,7 @@ def _measure_way_and_wall_rad(
     cross = np.cos(wall_rad) * way[:, 1] - np.sin(wall_rad) * way[:, 0]
     wall_m = np.maximum(wall_m - _CLEARANCE_M / np.maximum(np.abs(cross), 1e-9), 0.0)
     ahead_m = np.where(way > 0, ground.area.high_m - here_m, here_m - ground.area.low_m)
-    border_m = np.divide(ahead_m, np.abs(way), out=np.full_like(ahead_m, inf), where=way != 0)
+    border_m = divide_or(ahead_m, np.abs(way), inf)
     border_rad = np.where(border_m.argmin(axis=1) == 0, pi / 2, 0.0)
     border_m = border_m.min(axis=1)
     free_m = np.minimum(border_m, wall_m)

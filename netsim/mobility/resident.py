@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.clock import DAY_S
-from netsim.columns import frozen
+from netsim.columns import divide_or, frozen
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, Places
 from netsim.mobility.people import (
@@ -380,10 +380,7 @@ class Resident(Mobility):
         )
         rate_per_h = -np.log1p(-probability)
         exponential = -np.log(unit[:, 3])
-        wait_h = np.divide(
-            exponential, rate_per_h, out=np.full(len(row), inf), where=rate_per_h > 0
-        )
-        break_s = arrive_s + HOUR_S * wait_h
+        break_s = arrive_s + HOUR_S * divide_or(exponential, rate_per_h, inf)
         noon_s = _find_hour_s(arrive_s, people.lunch_h[row], ground)
         lunches = (period == WORK) & (noon_s > arrive_s)
         lunches &= unit[:, 4] < people.lunches[row]

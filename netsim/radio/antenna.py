@@ -15,6 +15,7 @@ import numpy as np
 from numpy.linalg import norm
 from pydantic import Field
 
+from netsim.columns import divide_or
 from netsim.part import OneOf, Part
 from netsim.units import FloatArray
 
@@ -105,7 +106,7 @@ class ColumnAntenna(Antenna):
     ) -> FloatArray:
         element_db = compute_sector_gain_db(offset_m, drop_m, azimuth_deg, 0.0)
         away_m = np.hypot(norm(offset_m, axis=-1), drop_m)
-        cosine = -np.divide(drop_m, away_m, out=np.zeros_like(away_m), where=away_m > 0)
+        cosine = -divide_or(drop_m, away_m, 0.0)
         tilt = np.sin(np.radians(self.tilt_deg))
         phase = 2.0 * np.pi * self.spacing * (cosine + tilt)
         array_db = 20.0 * np.log10(np.maximum(self._compute_array_factor(phase), _MIN))

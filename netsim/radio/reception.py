@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from netsim.columns import divide_or_zero
+from netsim.columns import divide_or, divide_or_zero
 from netsim.compiled import compiled
 from netsim.radio.schedulers import rank_in_cells
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -151,11 +151,9 @@ class Durations(NamedTuple):
         cls, bits: FloatArray, downlink_bps: FloatArray, compute_s: FloatArray, rate_bps: FloatArray
     ) -> Self:
         """Without a wait; bits (n,) of the model as of the update."""
-        never_s = np.full(np.shape(bits), np.inf)
-        downlink_s = np.divide(bits, downlink_bps, out=never_s.copy(), where=downlink_bps > 0)
+        downlink_s = divide_or(bits, downlink_bps, np.inf)
         # of no model, no update
-        has_rate = (rate_bps > 0) & (downlink_bps > 0)
-        airtime_s = np.divide(bits, rate_bps, out=never_s, where=has_rate)
+        airtime_s = np.where(downlink_bps > 0, divide_or(bits, rate_bps, np.inf), np.inf)
         return cls(downlink_s, compute_s, np.zeros(np.shape(bits)), airtime_s)
 
     @property

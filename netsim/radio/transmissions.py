@@ -13,6 +13,7 @@ import numpy as np
 from netsim.columns import (
     Columns,
     copy_with,
+    divide_or,
     divide_or_zero,
     frozen,
     no_floats,
@@ -195,10 +196,7 @@ class Transmissions(Columns):
         """Time that rows (k,) that send need for their bits after since_s; infinite at a rate of
         0.
         """
-        rate_bps = self.rate_bps[rows]
-        needed_s = np.full(len(rows), inf)
-        np.divide(self.left_bits[rows], rate_bps, out=needed_s, where=rate_bps > 0)
-        return needed_s
+        return divide_or(self.left_bits[rows], self.rate_bps[rows], inf)
 
     def compute_sending_s(self, rows: IntArray) -> FloatArray:
         """Time for which rows (k,) that send go on after since_s: until their last bit, or the end
@@ -206,8 +204,7 @@ class Transmissions(Columns):
         """
         power_w = self.cohort.power_w[rows] * self.share_of_time
         left_j = np.maximum(self.left_j[rows], 0.0)
-        left_s = np.divide(left_j, power_w, out=np.full(len(rows), inf), where=power_w > 0)
-        sending_s = np.minimum(self.compute_needed_s(rows), left_s)
+        sending_s = np.minimum(self.compute_needed_s(rows), divide_or(left_j, power_w, inf))
         return np.where(self.rate_bps[rows] == 0, inf, sending_s)
 
     def settle(self, rows: IntArray, time_s: float | FloatArray) -> None:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
-from netsim.columns import Columns, copy_with, frozen
+from netsim.columns import Columns, copy_with, divide_or, frozen
 from netsim.compiled import compiled
 from netsim.errors import BadInput
 from netsim.part import Part
@@ -103,7 +103,7 @@ class Cohort(Columns):
         """gain times |fading|^2 summed over antennas: (n, n_bs)."""
         if self.fading is None:
             return self.gain
-        return _sum_strength(self.gain, self.fading)
+        return self.gain * sum_strength(self.fading)
 
     @property
     def own_strength(self) -> FloatArray:
@@ -113,7 +113,7 @@ class Cohort(Columns):
         gain = self.gain[n, cell]
         if self.fading is None:
             return gain
-        return _sum_strength(gain, self.fading[n, cell])
+        return gain * sum_strength(self.fading[n, cell])
 
 
 @compiled
@@ -143,9 +143,9 @@ def compute_outer_products(gain: FloatArray, fading: ComplexArray) -> FloatArray
     return products
 
 
-def _sum_strength(gain: FloatArray, fading: ComplexArray) -> FloatArray:
-    """gain (...) times |fading (..., antennas)|^2 summed over antennas."""
-    return gain * (fading.real**2 + fading.imag**2).sum(axis=-1)
+def sum_strength(h: ComplexArray) -> FloatArray:
+    """||h||^2, over the antennas, which are the last axis."""
+    return (h.real**2 + h.imag**2).sum(axis=-1)
 
 
 @frozen
@@ -374,12 +374,11 @@ class Ideal(Uplink):
     reference = "netsim: the usual assumption of federated learning papers"
 
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
-        n = len(cohort.ue)
-        zero = np.zeros(n)
-        endless = np.full(n, inf)
+        zero = np.zeros(len(cohort.ue))
+        endless = zero + inf
         late = cohort.compute_s > cohort.limit_s
         delay_s = np.minimum(cohort.compute_s, cohort.limit_s)
-        trained = np.divide(delay_s, cohort.compute_s, out=np.ones(n), where=late)
+        trained = divide_or(delay_s, cohort.compute_s, 1.0)
         return Channel(
             cohort.power_w,
             endless,

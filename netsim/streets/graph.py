@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from netsim.columns import frozen, no_floats, no_places
+from netsim.columns import divide_or, frozen, no_floats, no_places
 from netsim.maps import Shapes
 from netsim.units import FloatArray, IntArray
 
@@ -105,8 +105,7 @@ class Paths:
             i = np.where(reached, middle, i)
             last = np.where(reached, last, middle - 1)
         span = self.along[i + 1] - self.along[i]
-        done = np.divide(passed - self.along[i], span, out=np.ones(len(i)), where=span > 0)
-        done = np.clip(done, 0.0, 1.0)[:, None]
+        done = np.clip(divide_or(passed - self.along[i], span, 1.0), 0.0, 1.0)[:, None]
         # this form, not from + done * way, so that a vertex itself is met exactly
         return (1.0 - done) * self.vertex_m[i] + done * self.vertex_m[i + 1]
 
