@@ -28,6 +28,7 @@ from itertools import pairwise
 from pathlib import Path
 from traceback import extract_tb
 from typing import Annotated, Any, ClassVar, Self
+from uuid import uuid4
 
 from pydantic import (
     BaseModel,
@@ -41,10 +42,13 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from netsim.contract import guard_returns, is_bundled
 from netsim.errors import BadInput
 from netsim.fit import refuse_broken
 from netsim.notice import Notice
 
+_OUTSIDE = set[str]()
+"""modules with parts from outside, whether or not an entry point names them"""
 _FRAME = re.compile(r'File "(.+)", line (\d+)')
 
 _Metres = Annotated[float, Field(ge=-1e9, le=1e9)]
@@ -124,6 +128,9 @@ class Part(BaseModel):
     def __pydantic_init_subclass__(cls, **_: object) -> None:
         if "kind" in cls.model_fields and "example" not in vars(cls):
             cls.example = {"kind": cls.model_fields["kind"].default}
+        if not is_bundled(cls):
+            _OUTSIDE.add(cls.__module__)
+            guard_returns(cls)
 
     @model_validator(mode="after")
     def _check_rules(self) -> Self:
@@ -149,6 +156,14 @@ class Part(BaseModel):
         `netsim.notice.Built` for parts of a world, `fl.notice.Prepared` for parts of learning.
         """
         return ()
+
+
+def read_source(kind: type) -> str:
+    """The source of a class; another text each time where there is none, as of a notebook."""
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return uuid4().hex
 
 
 def collect_parts(section: BaseModel) -> Iterator[Part]:
@@ -416,11 +431,8 @@ def describe_plugin_line(trace: str) -> str:
     """`; plug-in FILE:LINE`, the last line of a plug-in that a traceback passed; empty where it
     passed none.
     """
-    read = [
-        sys.modules.get(entry.module)
-        for entries in find_entry_points().values()
-        for entry in entries
-    ]
+    named = {entry.module for entries in find_entry_points().values() for entry in entries}
+    read = [sys.modules.get(name) for name in named | _OUTSIDE]
     files = [getattr(module, "__file__", None) for module in read]
     places = [f"; plug-in {file}:{line}" for file, line in _FRAME.findall(trace) if file in files]
     return "".join(places[-1:])

@@ -4,13 +4,15 @@ or kinds.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+import numpy as np
+from pydantic import BaseModel, ValidationError
 
 from fl.round.learning import Learning
 from netsim.errors import BadInput, suggest_nearest
@@ -74,6 +76,37 @@ def simulate(
 
 def adapt_value(name: str, value: Any) -> object:
     """Return the part that stands for a module, arrays, a data set or a table."""
+    adapt = {"learner": _adapt_learner, "data": _adapt_data}.get(name)
+    try:
+        return value if adapt is None else adapt(value)
+    except ValidationError as error:  # of keys beside a module or arrays
+        first = error.errors()[0]
+        raise BadInput(f"simulate({name}.{first['loc'][0]}): {first['msg']}") from None
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"simulate({name}): {error}") from None
+
+
+def _adapt_learner(value: Any) -> object:
+    keys = value if isinstance(value, Mapping) else {"module": value}
+    torch = sys.modules.get("torch")  # else there is no module of it
+    if torch is None or not isinstance(keys.get("module"), torch.nn.Module | type):
+        return value
+    from fl.learners.torch_net import TorchNet
+
+    return TorchNet.from_module(**keys)
+
+
+def _adapt_data(value: Any) -> object:
+    from fl.data.own_samples import Samples
+
+    if isinstance(value, tuple):
+        value = dict(zip(("x", "y"), value, strict=False))
+    if isinstance(value, Mapping):
+        return value if "kind" in value else Samples.from_arrays(**value)
+    if hasattr(value, "columns") or hasattr(value, "column_names"):
+        return Samples.from_table(value)
+    if hasattr(value, "__getitem__") and not isinstance(value, str | np.ndarray):
+        return Samples.from_dataset(value)
     return value
 
 

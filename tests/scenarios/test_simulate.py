@@ -5,6 +5,8 @@ import json
 from typing import Literal
 
 import numpy as np
+import pandas
+import torch
 from conftest import TINY
 from pytest import approx, mark
 from refused import catch_line
@@ -147,3 +149,77 @@ def test_the_digest_of_a_part_is_that_of_its_class_and_of_what_it_holds(monkeypa
     monkeypatch.setattr("inspect.getsource", lambda _: "another source")
     assert find_digest() != first
     assert build_run_job(load(TINY), tmp_path).inputs == {}
+
+
+class Net(torch.nn.Module):
+    """A linear law of positions."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(2, 1)
+
+    def forward(self, x):
+        return self.inner(x).squeeze(-1)
+
+
+class Classifier(torch.nn.Module):
+    """A logistic regression."""
+
+    def __init__(self, shape, classes):
+        super().__init__()
+        self.inner = torch.nn.Linear(shape[0], classes)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+def test_a_module_learns_and_is_resumed_by_the_same_weights_alone(out):
+    net = Net()
+    given = {"attacks": ["closed-form"], "rounds": 1, "out": out}
+    result = simulate(TINY, learner=net, **given)
+    assert simulate(TINY, learner=net, **given) == result
+    other = Net()
+    other.load_state_dict(net.state_dict())
+    assert simulate(TINY, learner=other, **given) == result
+    with torch.no_grad():
+        other.inner.bias += 1.0
+    line = catch_line(simulate, TINY, learner=other, **given)
+    assert "that read torch (in Python) with other content" in line
+    assert catch_line(result.save, out / "mine.yaml").startswith(f"{out}/mine.yaml: torch lives in")
+
+
+def test_weights_of_a_class_are_drawn_from_the_run_and_of_an_object_are_its(tmp_path):
+    given = {"attacks": [], "rounds": 1}
+    first, second = (simulate(TINY, learner=Net, **given) for _ in range(2))
+    assert first == second
+    assert simulate(TINY, learner=Net(), **given) != first
+    slow = simulate(TINY, learner={"module": Net, "learning_rate": 1e-6}, **given)
+    assert slow != first
+
+
+def test_arrays_a_data_set_and_a_table_are_the_same_samples():
+    x = np.random.default_rng(0).normal(size=(80, 3)).astype("f4")
+    y = (x.sum(axis=1) > 0).astype(int)
+    table = pandas.DataFrame({f"x_{i}": x[:, i] for i in range(3)} | {"y": y})
+    data_set = torch.utils.data.TensorDataset(torch.tensor(x), torch.tensor(y))
+    learner = {"module": Classifier, "learning_rate": 0.5}
+    results = [
+        simulate(TINY, learner=learner, data=data, attacks=[])
+        for data in ((x, y), {"x": x, "y": y}, data_set, table)
+    ]
+    assert results[0]["utility.accuracy_percent"] > 50
+    assert all(result == results[0] for result in results)
+    for data, words in (
+        ((x, y[:-1]), "simulate(data): samples: x is of shape (80, 3)"),
+        ({"x": x, "z": y}, "simulate(data.z): Extra inputs"),
+        ([1, 2], "simulate(data): "),
+        (x, "simulate(data): expected a mapping with kind"),
+    ):
+        assert catch_line(simulate, TINY, learner=Classifier, data=data).startswith(words)
+
+
+def test_keys_beside_a_module_are_checked():
+    line = catch_line(simulate, TINY, learner={"module": Net, "learning_rate": -1})
+    assert line.startswith("simulate(learner.learning_rate): Input should be greater than 0")
+    line = catch_line(simulate, TINY, learner=torch.nn.Tanh)
+    assert line.startswith("simulate(learner.module): Tanh has no parameters")

@@ -8,16 +8,13 @@ it has the keys.
 from __future__ import annotations
 
 import hashlib
-import inspect
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from netsim.errors import BadInput
-from netsim.part import Part, collect_parts, find_entry_points
+from netsim.part import Part, collect_parts, find_entry_points, read_source
 from scenarios.app.study import Value
 
 PACKAGES = ("netsim", "fl", "rl", "scenarios")
@@ -38,10 +35,9 @@ def to_data(value: Any, outside: str, path: str = "") -> Value:
         return {str(k): to_data(v, outside, f"{path}.{k}") for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [to_data(v, outside, f"{path}[{i}]") for i, v in enumerate(value)]
-    if hasattr(value, "tolist"):  # of numpy
-        return value.tolist()
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
+    for convert in ("tolist", "__fspath__"):  # of numpy, of paths
+        if hasattr(value, convert):
+            return getattr(value, convert)()
     if value is None or isinstance(value, bool | int | float | str | Part):
         return value
     raise BadInput(
@@ -66,18 +62,12 @@ def digest_held_parts(study: Part) -> dict[str, str]:
     for part in parts:
         parts += collect_parts(part)
     return {
-        f"{getattr(part, 'label', part.kind_name())}{_HELD}": _digest_part(part)
+        f"{getattr(part, 'label', part.kind_name())}{_HELD}": hashlib.sha256(
+            f"{read_source(type(part))}{part.digest}".encode()
+        ).hexdigest()
         for part in parts
         if lives_in_python(part)
     }
-
-
-def _digest_part(part: Part) -> str:
-    try:
-        source = inspect.getsource(type(part))
-    except (OSError, TypeError):
-        source = uuid4().hex
-    return hashlib.sha256(f"{source}{part.digest}".encode()).hexdigest()
 
 
 def refuse_held_parts(text: str, path: str | Path) -> None:
