@@ -42,10 +42,13 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from netsim.contract import guard_returns, is_bundled
 from netsim.errors import BadInput
 from netsim.fit import refuse_broken
 from netsim.notice import Notice
 
+_OUTSIDE = set[str]()
+"""modules with parts from outside, whether or not an entry point names them"""
 _FRAME = re.compile(r'File "(.+)", line (\d+)')
 
 _Metres = Annotated[float, Field(ge=-1e9, le=1e9)]
@@ -125,6 +128,9 @@ class Part(BaseModel):
     def __pydantic_init_subclass__(cls, **_: object) -> None:
         if "kind" in cls.model_fields and "example" not in vars(cls):
             cls.example = {"kind": cls.model_fields["kind"].default}
+        if not is_bundled(cls):
+            _OUTSIDE.add(cls.__module__)
+            guard_returns(cls)
 
     @model_validator(mode="after")
     def _check_rules(self) -> Self:
@@ -425,11 +431,8 @@ def describe_plugin_line(trace: str) -> str:
     """`; plug-in FILE:LINE`, the last line of a plug-in that a traceback passed; empty where it
     passed none.
     """
-    read = [
-        sys.modules.get(entry.module)
-        for entries in find_entry_points().values()
-        for entry in entries
-    ]
+    named = {entry.module for entries in find_entry_points().values() for entry in entries}
+    read = [sys.modules.get(name) for name in named | _OUTSIDE]
     files = [getattr(module, "__file__", None) for module in read]
     places = [f"; plug-in {file}:{line}" for file, line in _FRAME.findall(trace) if file in files]
     return "".join(places[-1:])

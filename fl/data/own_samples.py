@@ -28,6 +28,7 @@ from netsim.columns import split_blocks
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import FILE_NAME
+from netsim.safe import read_file_version
 from netsim.traces.table import GLOBE, Coordinates
 from netsim.units import FloatArray, IntArray, LatLon
 
@@ -116,8 +117,8 @@ def _read_labels(source: str, y: Array, labels: LabelKind) -> tuple[FloatArray, 
     is_numbered = y.dtype.kind in "US" or np.array_equal(values, np.arange(classes))
     if classes < 2 or not is_numbered:
         raise BadInput(
-            f"{source}: {classes} classes from {values[0]} to {values[-1]}; number two or more "
-            "from 0 without a gap, name them, or set labels: numbers"
+            f"{source}: {classes} classes from {values[0]} to {values[-1]}; number two or more of "
+            "them from 0 without a gap, name them, or set labels: numbers"
         )
     return label.astype(float), classes
 
@@ -131,7 +132,7 @@ def _number_owners(source: str, owner: Array) -> IntArray:
 
 @lru_cache(maxsize=2)
 def _load_file(
-    file: str, version: tuple[int, ...], features: tuple[str, ...], label: str, labels: LabelKind
+    file: str, version: tuple[int, int], features: tuple[str, ...], label: str, labels: LabelKind
 ) -> SampleSet:
     """The samples of a file, which is read again when its version is another."""
     return check_samples(read_sample_file(Path(file), features, label), file, labels)
@@ -231,11 +232,12 @@ class Samples(OwnedSamples):
         words[EARLIER_RECORDS] = self.memory != "round"
         some = ("positions", "signals", "real labels", "class labels")
         try:
-            label = self.load().label
-            is_signals = self.load().format is None
+            samples = self.load()
         except BadInput:
             return list_offers(words | dict.fromkeys(some, True))
-        has = (is_signals, is_signals, label is None, label is not None)
+        is_signals = samples.format is None
+        has_classes = samples.label is not None
+        has = (is_signals, is_signals, not has_classes, has_classes)
         words[HELD_OUT_PLACES] = is_signals and self.hold_out > 0
         return list_offers(words | dict(zip(some, has, strict=True)))
 
@@ -255,30 +257,27 @@ class Samples(OwnedSamples):
             return self._given
         if self.file is None:
             raise BadInput("learning.data.file: arrays of Python are not kept; name a file")
-        with blame_source(self.file):
-            stat = Path(self.file).stat()
-            version = (stat.st_mtime_ns, stat.st_size)
+        version = read_file_version(self.file)
         return _load_file(self.file, version, self.features, self.label, self.labels)
 
     def fit_world(self, area: Area, origin_deg: LatLon | None) -> Self:
         samples = self.load()
         place = samples.place
-        if place is None:
-            return self
-        if samples.is_globe:
+        x = samples.x
+        if place is not None and samples.is_globe:
             place = Coordinates(GLOBE).to_plane(place, origin_deg).xy_m
             if origin_deg is None:
                 place = place + area.centre_m
-        is_signals = samples.format is None
-        outside = np.flatnonzero(~area.contains(place))
-        if is_signals and len(outside):
-            first = outside[0]
-            raise BadInput(
-                f"learning.data: {len(outside):,} of {len(place):,} places are outside of the area "
-                f"of the world ({area}), the first at {place[first].round()} (sample {first:,}); "
-                "take a larger area, or leave these samples out"
-            )
+        if samples.format is None and place is not None:
+            x = place
+            outside = np.flatnonzero(~area.contains(x))
+            if len(outside):
+                first = outside[0]
+                raise BadInput(
+                    f"learning.data: {len(outside):,} of {len(x):,} places are outside of the area "
+                    f"of the world ({area}), the first at {x[first].round()} (sample {first:,}); "
+                    "take a larger area, or leave these samples out"
+                )
         part = self.model_copy()
-        x = place if is_signals else samples.x
         part._given = replace(samples, place=place, x=x, is_globe=False)
         return part

@@ -193,8 +193,8 @@ class Quantity(Division):
     numbers"""
 
     reference = (
-        "Li et al., Federated Learning on Non-IID Data Silos: An Experimental Study, 2022, "
-        "Section 4 (quantity skew)"
+        "Li et al., Federated Learning on Non-IID Data Silos: An Experimental Study, 2022 "
+        "(quantity skew)"
     )
 
     def deal(self, samples: SampleSet, size: IntArray, rng: Rng) -> tuple[IntArray, IntArray]:
@@ -220,8 +220,8 @@ class NearPlace(Division):
     kind: Literal["place"] = "place"
 
     reference = (
-        "Hsu, Qi, Brown, Federated Visual Classification with Real-World Data Distribution, 2020, "
-        "Section 3 (geographical partitions)"
+        "Hsu, Qi, Brown, Federated Visual Classification with Real-World Data Distribution, 2020 "
+        "(iNaturalist-Geo)"
     )
     divides_all = True
 

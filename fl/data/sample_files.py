@@ -71,24 +71,25 @@ def _read_npz(path: Path, file: BinaryIO) -> dict[str, Array]:
     from zipfile import ZipFile  # not for studies of other data
 
     columns: dict[str, Array] = {}
-    with np.lib.npyio.NpzFile(file, allow_pickle=False) as archive, ZipFile(file) as members:
-        for member in members.infolist():
+    with ZipFile(file) as archive:
+        for member in archive.infolist():
             name = member.filename.removesuffix(".npy")
             if name not in COLUMNS or name in columns:
                 raise BadInput(
                     f"{path}: array {name[:60]!r} is unknown, or stands twice; give each of "
                     f"{', '.join(COLUMNS)} once at most"
                 )
-            if name == "x" and not member.compress_type:
-                with members.open(member) as stream:
-                    columns[name] = _map_array(path, file, stream, member)
-            elif member.file_size > _MOST_BYTES:
+            is_mapped = name == "x" and not member.compress_type
+            if not is_mapped and member.file_size > _MOST_BYTES:
                 raise BadInput(
                     f"{path}: {name}: more than {format_size(_MOST_BYTES)} are not read whole; "
                     "save x with numpy.savez, which does not compress"
                 )
-            else:
-                columns[name] = archive[member.filename]
+            with archive.open(member) as stream:
+                if is_mapped:
+                    columns[name] = _map_array(path, file, stream, member)
+                else:
+                    columns[name] = np.lib.format.read_array(stream, allow_pickle=False)
     return columns
 
 
@@ -129,9 +130,11 @@ def read_table(source: str, table: Any, features: Sequence[str], label: str) -> 
 
 def stack_values(values: Any) -> Array:
     """An array of numbers or text, or of as many arrays or images of one shape."""
-    if isinstance(values, list) or getattr(values, "dtype", None) == np.dtype(object):
-        return np.stack([to_array(value) for value in values])
-    return np.asarray(values)
+    if not isinstance(values, list):
+        array = np.asarray(values)
+        if not array.dtype.hasobject:
+            return array
+    return np.stack([to_array(value) for value in values])
 
 
 def to_array(value: Any) -> Array:

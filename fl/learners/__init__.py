@@ -406,7 +406,6 @@ LEARNERS = OneOf(
         "density": "fl.learners.density:Density",
         "torch": "fl.learners.torch_net:TorchNet",
         "scaffold": "fl.learners.scaffold:Scaffold",
-        "image-net": "fl.learners.image_net:ImageNet",
         "recorded": "fl.learners.recorded:Recorded",
     },
 )

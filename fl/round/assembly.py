@@ -159,11 +159,9 @@ def build_setup(
         attack.check(public, n_targets)
     last = world.clock.count_rounds(world.duration_s, learning.round_s)
     last = min(last, learning.rounds or last)
-    attached = None
-    if source.trained is not source:
-        attached = source.attach(world, learning.round_s, last, rehearsed)
+    attached = source.attach(world, learning.round_s, last, rehearsed)
     return Setup(
-        source=attached,
+        source=None if attached is source else attached,
         learning=learning,
         power=power,
         uplink=setting.radio.uplink,

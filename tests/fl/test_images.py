@@ -15,16 +15,15 @@ from numpy.linalg import norm
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx, mark
-from torch import from_numpy
 from torch.autograd import grad
 from torch.nn import functional
 
 from fl.data.images import Images, load_collection, read_idx
 from fl.data.partitions import Dirichlet, LabelSkew
-from fl.learners.image_net import ImageNet
-from fl.networks.classifiers import Cnn, Perceptron
+from fl.learners.torch_net import TorchNet
 from fl.networks.pooling import pool_max
-from fl.networks.sgd_classification import ClassificationSettings, Classifier, _sum_clipped
+from fl.networks.stacked import sum_clipped
+from fl.optimisers import Momentum
 from fl.types import HeldOut, Public, SampleFormat
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -38,7 +37,6 @@ from scenarios.app.results.summary_keys import find_measure
 
 RNG = Streams(4).derive_rng("data")
 DIGITS = SampleFormat((1, 8, 8), 10, 255.0)
-CPU = torch.device("cpu")
 
 
 def idx(values):
@@ -232,30 +230,9 @@ def test_devices_keep_their_images_and_take_part_when_they_measure():
 # -- networks
 
 
-def train_plainly(net, w, x, y, image, learning_rate=0.1):
-    """A full-batch step of one device, written out with torch's own layers."""
-    w = from_numpy(w).float().requires_grad_()
-    layers = [p[0] for p in net.unpack(w[None], image)]
-    z = from_numpy(x).float().view(-1, image.shape[-2], image.shape[-1]) / 255
-    if isinstance(net, Cnn):
-        k1, b1, k2, b2, *gain_offset, w3, b3, w4, b4 = layers
-        h = functional.max_pool2d(functional.conv2d(z[:, None], k1, b1), 2)
-        h = functional.max_pool2d(functional.conv2d(h, k2, b2), 2)
-        if net.batch_norm:
-            h = functional.batch_norm(h, None, None, *gain_offset, training=True)
-        hidden = functional.relu(functional.linear(h.flatten(1), w3, b3))
-        out = functional.linear(hidden, w4, b4)
-    else:
-        w1, b1, w2, b2 = layers
-        out = (z.flatten(1) @ w1 + b1).relu() @ w2 + b2
-    loss = functional.cross_entropy(out, from_numpy(y).long())
-    after = w - learning_rate * grad(loss, w)[0]
-    return (after - w).detach().numpy()
-
-
-def draw_images(counts, image, ue=None):
+def draw_images(counts, image):
     """Random images; every UE's own depend on its id only."""
-    ue = np.arange(len(counts)) if ue is None else np.asarray(ue)
+    ue = np.arange(len(counts))
     x = []
     y = []
     for u, n in zip(ue, counts, strict=True):
@@ -263,29 +240,6 @@ def draw_images(counts, image, ue=None):
         x.append(g.integers(0, 256, (n, image.shape[-2] * image.shape[-1]), np.uint8))
         y.append(g.integers(0, image.classes, n).astype(float))
     return make_local(counts, np.concatenate(x), np.concatenate(y), ue)
-
-
-def train(net, image, data, *settings, rng=RNG):
-    """Updates from the first weights, and these."""
-    start = net.draw_parameters(1, image, RNG)
-    settings = ClassificationSettings(0.1, *settings)
-    return Classifier(net, image, CPU).train(start, data, settings, rng).values, start[0]
-
-
-NETS = [
-    (Perceptron(hidden=(6,)), DIGITS),
-    (Cnn(channels=(2, 3), hidden=4), SampleFormat((1, 16, 16), 5, 255.0)),
-]
-
-
-@mark.parametrize("net, image", NETS, ids=["mlp", "cnn"])
-def test_a_full_batch_step_is_autograd_s(net, image):
-    data = draw_images([9, 4], image)
-    updates, start = train(net, image, data, 1.0, 1)
-    for k in range(2):
-        rows = slice(*data.ptr[k : k + 2])
-        expected = train_plainly(net, start, data.x[rows], data.y[rows], image)
-        assert_allclose(updates[k], expected, atol=2e-6)
 
 
 @mark.parametrize("shape", [(3, 2, 8, 6), (3, 2, 9, 7), (1, 1, 2, 3)])
@@ -305,37 +259,13 @@ def test_pooling_is_that_of_torch_also_of_equal_numbers(shape, number):
     assert torch.isnan(pool_max(broken))[0, 0, 0, 0]
 
 
-FREE = [
-    NETS[0],
-    (Cnn(channels=(2, 3), hidden=4, batch_norm=False), SampleFormat((1, 16, 16), 5, 255.0)),
-]
-
-
-@mark.parametrize("net, image", FREE, ids=["mlp", "cnn"])
-def test_gradients_are_clipped_image_by_image(net, image):
-    """The mean of the images' own steps, each cut to the norm: by hand, image by image."""
-    data = draw_images([9, 4], image)
-    clip = 0.7
-    updates, start = train(net, image, data, 1.0, 1, clip)
-    for k in range(2):
-        rows = range(*data.ptr[k : k + 2])
-        steps = np.stack(
-            [train_plainly(net, start, data.x[[i]], data.y[[i]], image, 1.0) for i in rows]
-        )
-        norms = norm(steps, axis=1, keepdims=True)
-        assert norms.max() > clip
-        cut = steps * np.minimum(1.0, clip / norms)
-        assert_allclose(updates[k], 0.1 * cut.mean(axis=0), atol=2e-6)
-
-
 @mark.parametrize("bits", [32, 64])
 @mark.parametrize("hidden, rate, clip", [(6, 0.5, 0.3), (64, 1e-3, 1e-3), (64, 1e-4, 1e-12)])
 def test_an_image_moves_an_update_by_its_bound_at_most(hidden, rate, clip, bits):
     """However small a step is beside the weights, which round to 3e-9 at 32 bits, and to 6e-18 at
     64."""
-    net = Perceptron(hidden=(hidden,))
     settings = {"learning_rate": rate, "batch_share": 1.0, "sample_clip": clip, "precision": bits}
-    learner = ImageNet(network=net, **settings)
+    learner = TorchNet(module="perceptron", arguments={"hidden": [hidden]}, **settings)
     model = learner.init(Public(Area(0, 0, 1, 1), 1, samples=DIGITS), RNG)
     data = draw_images([140, 40], DIGITS)
     updates = learner.train_locally(model, "all", data, RNG)
@@ -356,40 +286,20 @@ def test_an_image_whose_gradient_overflows_moves_no_more():
     inf = torch.inf
     gradients = torch.tensor([[3.0, 4.0], [inf, 0.0], [torch.nan, 0.0], [0.3, 0.4], [3e38, 3e38]])
     finite = np.array([0.6 + 0.3 + 0.5**0.5, 0.8 + 0.4 + 0.5**0.5])
-    assert norm(_sum_clipped(gradients, 1.0).numpy() - finite) <= 1.0 + 1e-6
+    assert norm(sum_clipped(gradients, 1.0).numpy() - finite) <= 1.0 + 1e-6
 
 
 def test_no_bound_on_records_where_none_is_proven():
-    bounded = {"network": Perceptron(hidden=(6,)), "batch_share": 1.0, "sample_clip": 1.0}
+    bounded = {"module": "perceptron", "batch_share": 1.0, "sample_clip": 1.0}
+    assert "record bound" in TorchNet(**bounded).offers
     for changes in ({"batch_share": 0.1}, {"local_epochs": 2}, {"sample_clip": None}):
-        assert "record bound" not in ImageNet(**bounded | changes).offers
-    with pytest.raises(ValueError, match="batch_norm: off, or kind: mlp"):
-        ImageNet(network=Cnn(), sample_clip=1.0)
-
-
-@mark.parametrize("net, image", NETS, ids=["mlp", "cnn"])
-def test_cohorts_train_as_solo_devices_do(net, image):
-    """Devices of different size together, and each alone: the same steps, padding touches
-    nobody."""
-    counts = [13, 1, 40, 7]
-    data = draw_images(counts, image)
-    together, _ = train(net, image, data, 0.3, 2)
-    assert ClassificationSettings(0.1, 0.3, 2).compute_batch_sizes(data.count).tolist() == [
-        4,
-        1,
-        12,
-        3,
-    ]
-    for k, n in enumerate(counts):
-        alone, _ = train(net, image, draw_images([n], image, [k]), 0.3, 2)
-        assert_allclose(together[k], alone[0], atol=2e-6)
-    assert_array_equal(together, train(net, image, data, 0.3, 2)[0])
-    shuffled, _ = train(net, image, data, 0.3, 2, rng=Streams(5).derive_rng("data"))
-    assert np.abs(together - shuffled).max() > 1e-4
+        assert "record bound" not in TorchNet(**bounded | changes).offers
+    for changes in ({"weight_decay": 0.1}, {"optimiser": Momentum()}):
+        assert "record bound" not in TorchNet(**bounded | changes).offers
 
 
 def test_a_classifier_learns_the_digits():
-    learner = ImageNet(network=Perceptron(), learning_rate=0.2)
+    learner = TorchNet(module="perceptron", learning_rate=0.2, batch_share=0.1)
     digits = load_collection(None)
     model = learner.init(Public(Area(0, 0, 1, 1), 1, samples=digits.format), RNG)
     out = digits.held_out
@@ -416,8 +326,10 @@ IMAGES = {
         "samples": 40,
     },
     "learning.learner": {
-        "kind": "image-net",
-        "network": {"kind": "mlp", "hidden": [12]},
+        "kind": "torch",
+        "module": "perceptron",
+        "arguments": {"hidden": [12]},
+        "batch_share": 0.1,
         "learning_rate": 0.1,
     },
     "learning.attacks": [],
@@ -454,7 +366,7 @@ def test_bad_folders_leave_with_one_line_and_no_run(tmp_path, capsys):
     for setting, reason in (
         (f"learning.data.folder={tmp_path / 'none'}", "learning.data.folder"),
         (f"learning.data.folder={tmp_path}", "learning.data.folder"),
-        ("learning.learner.network={kind: cnn}", "take network"),
+        ("learning.learner={kind: torch, module: cnn}", "take module"),
     ):
         arguments = ["run", "lapa/aggregation", "--set", setting, "--out", str(out), "--quiet"]
         assert main(arguments) == 2

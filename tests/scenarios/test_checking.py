@@ -54,7 +54,7 @@ WRONG = {
         parse_value("[{name: a, position_m: [100, 100]}]"),
         parse_value(
             "{learning__data: {kind: images, folder: nowhere}, "
-            "learning__learner: {kind: image-net}, learning__attacks: []}"
+            "learning__learner: {kind: torch, module: cnn}, learning__attacks: []}"
         ),
         None,
         "nowhere",
