@@ -93,6 +93,10 @@ def test_a_class_without_an_entry_point_is_played_and_found_again(out):
     assert "of another study" in line
 
 
+def test_a_run_with_a_class_of_python_is_resumed(check_resumed):
+    check_resumed(load(TINY, {"learning.defenses": [Sign()]}), 1)
+
+
 @mark.parametrize(
     "arguments, words",
     [
