@@ -10,17 +10,16 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.encodings import ENCODINGS, Encoding, Fourier, Position, encode_positions
-from fl.learners import PLACE_GRADIENTS, LayeredLearner
+from fl.learners import PLACE_GRADIENTS, PUBLIC_LEVEL, LayeredLearner
 from fl.optimisers import OPTIMISERS, Optimiser, Sgd
 from fl.priors import PRIORS, NoPrior, Prior
 from fl.server_optimiser import MODEL_CHANGES
 from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Updates, list_offers
 from netsim.columns import pick_even_indices, split_blocks
 from netsim.rng import Rng
-from netsim.units import AnyFloats, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from fl.networks.cosines import GradientDistance
     from fl.networks.mlp import Mlp
 
 
@@ -197,6 +196,7 @@ class RsrpNet(LayeredLearner):
             "record gradients": linear and whole,
             "bound": bounded,
             "record bound": bounded,
+            PUBLIC_LEVEL: self.labels != "raw",
         }
         is_unscaled = self.sample_clip is None and not self.weight_decay
         words["sample gradient"] = linear and whole and is_unscaled
@@ -237,12 +237,6 @@ class RsrpNet(LayeredLearner):
     @property
     def wants_dataset_statistics(self) -> bool:
         return self.standardise_by == "dataset"
-
-    @property
-    def public_level(self) -> tuple[float, float] | None:
-        if self.labels == "raw":
-            return None
-        return self.public_rsrp_mean_dbm, self.public_rsrp_std_db
 
     @property
     def discloses(self) -> str:
@@ -349,16 +343,6 @@ class RsrpNet(LayeredLearner):
             out = self._get_label_mean_dbm(c)[model_of] + c["rsrp_std_db"][model_of] * out
         return out + self.prior.predict_dbm(c, model_of, position_m)
 
-    def predict_strongest_dbm(
-        self, model: Model, place_m: FloatArray, models: IntArray
-    ) -> FloatArray:
-        largest = np.full(len(place_m), nan)
-        for m in np.unique(models).tolist():
-            with np.errstate(over="ignore", invalid="ignore"):  # a model that has diverged
-                rsrp_dbm = self.predict_dbm(model, np.full(len(place_m), m), place_m)
-                largest = np.fmax(largest, rsrp_dbm)
-        return largest
-
     def _get_label_mean_dbm(self, constants: dict[str, FloatArray]) -> FloatArray:
         """Public mean (n_model,) of labels in dB or dBm: 0 for differences to a prior."""
         mean_dbm = constants["rsrp_mean_dbm"]
@@ -394,28 +378,12 @@ class RsrpNet(LayeredLearner):
         z, target = self._prepare_samples(model, model_of, x, y)
         return self.net.compute_sample_gradients(model.parameters, model_of, z, target)
 
-    def build_gradient_distance(
-        self, model: Model, model_index: int, update: FloatArray
-    ) -> "GradientDistance":
-        import torch
-
-        from fl.networks.cosines import CosineDistance
-
-        weights = torch.from_numpy(model.parameters[model_index : model_index + 1])
-        waves = torch.from_numpy(_standardise_waves(model, model_index))
-        return CosineDistance.from_updates(torch.from_numpy(update), self.net, weights, waves)
-
-    def filter_places(
-        self, model: Model, model_index: int, place_m: FloatArray, update: FloatArray
-    ) -> AnyFloats:
-        from fl.networks.cosines import PlaceGradients
-
-        z = (place_m - model.constants["centre_m"][model_index]) / model.constants["scale_m"][
-            model_index
-        ]
-        waves = _standardise_waves(model, model_index)
-        gradients = PlaceGradients(self.net, model.parameters[model_index], waves, z)
-        return np.stack([gradients.measure_update(row) for row in update])
+    def get_dense_network(
+        self, model: Model, model_index: int
+    ) -> "tuple[Mlp, FloatArray, FloatArray]":
+        scale_m = model.constants["scale_m"][model_index]
+        waves = scale_m[:, None] * model.constants["wave_vectors"][0].T
+        return self.net, model.parameters[model_index], waves
 
     def diagnose(self, model: Model, data: Local) -> Metrics:
         """`step_stability` = learning_rate * 2 * mean |dF/dw|^2: full-batch descent on MSE is
@@ -522,9 +490,3 @@ class RsrpNet(LayeredLearner):
         if self.labels == "standardised":
             target = (target - self._get_label_mean_dbm(c)[model_of]) / c["rsrp_std_db"][model_of]
         return self._encode_inputs(model, model_of, x), target
-
-
-def _standardise_waves(model: Model, model_index: int) -> FloatArray:
-    """Wave vectors (2, J) per standardised unit of the model numbered model_index."""
-    scale_m = model.constants["scale_m"][model_index]
-    return scale_m[:, None] * model.constants["wave_vectors"][0].T

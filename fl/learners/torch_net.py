@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fl.learners import LayeredLearner
+from fl.learners import PLACE_GRADIENTS, PUBLIC_LEVEL, LayeredLearner
 from fl.networks.user_code import UserCode
 from fl.optimisers import Adam, LocalTraining
 from fl.server_optimiser import MODEL_CHANGES
@@ -132,7 +132,8 @@ class TorchNet(LocalTraining, LayeredLearner):
         words = {MODEL_CHANGES: True, "record loss": True}
         words |= dict.fromkeys(("layers", "hidden activations"), n_layers > 0)
         words |= {f"layer {i + 1}": True for i in range(n_layers)}
-        words |= dict.fromkeys(("record gradient", "record gradients"), is_single)
+        of_one = "record gradient", "record gradients", PLACE_GRADIENTS
+        words |= dict.fromkeys(of_one, is_single)
         words |= dict.fromkeys(("bound", "record bound"), bounded)
         return list_offers(
             words
@@ -140,6 +141,7 @@ class TorchNet(LocalTraining, LayeredLearner):
                 "biased first layer": net is None or self._reads_positions,
                 "linear local steps": linear,
                 "sample gradient": linear and is_single and is_unscaled,
+                PUBLIC_LEVEL: self.labels != "raw",
             }
         )
 
@@ -323,17 +325,12 @@ class TorchNet(LocalTraining, LayeredLearner):
         c = model.constants
         return c["rsrp_mean_dbm"][model_of] + c["rsrp_std_db"][model_of] * out
 
-    def predict_strongest_dbm(
-        self, model: Model, place_m: FloatArray, models: IntArray
+    def predict_dbm(
+        self, model: Model, model_of: IntArray, position_m: FloatArray
     ) -> FloatArray | None:
         if "format" in model.constants:
             return None
-        largest = np.full(len(place_m), nan)
-        for m in np.unique(models).tolist():
-            with np.errstate(over="ignore", invalid="ignore"):  # a model that has diverged
-                rsrp_dbm = self.predict_labels(model, np.full(len(place_m), m), place_m)
-                largest = np.fmax(largest, rsrp_dbm)
-        return largest
+        return self.predict_labels(model, model_of, position_m)
 
     def compute_record_losses(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
