@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from benchmarks.world import Row, row
-from fl.learners.image_net import ImageNet
+from fl.learners.torch_net import TorchNet
 from fl.power.bound import Convergence, PowerLoss, Trajectory
 from fl.power.search import Limits, plan_by_plateaus
 from fl.types import Local, Public, SampleFormat
@@ -83,10 +83,10 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     rng = Streams(0).derive_rng("benchmark.images")
     try:
         data = cohort(bench)
-        learner = ImageNet(device="cpu")
+        learner = TorchNet(module="cnn", batch_share=0.1, device="cpu")
         model = learner.init(Public(Area(0, 0, 1, 1), 1, samples=MNIST), rng)
         took = seconds_of(lambda: learner.train_locally(model, "all", data, rng), seconds, least=1)
-        work = f"CNN of {learner.network.count_parameters(MNIST):,} parameters, 10 % batches"
+        work = f"CNN of {model.parameters.shape[1]:,} parameters, 10 % batches"
         yield _row(
             f"{work}, {bench.devices} devices x {bench.images:,} images: one round",
             took,

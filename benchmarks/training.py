@@ -30,7 +30,7 @@ from benchmarks.images import cohort as images_of
 from benchmarks.paired import beside, often, without
 from benchmarks.training_peers import LEARNING_RATE, Round
 from benchmarks.world import Row, digits, row
-from fl.learners.image_net import ImageNet
+from fl.learners.torch_net import TorchNet
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.types import Local, Public
@@ -215,13 +215,13 @@ def federated(cohort: Cohort, peer: str, bar: float | None, n: int, seconds: flo
 def classification(bench: Bench, seconds: float) -> Row:
     """The study's CNN beside the loop."""
     data = images_of(Images(bench.devices, bench.images, 1, 1))
-    learner = ImageNet(device="cpu")
+    learner = TorchNet(module="cnn", batch_share=0.1, device="cpu")
     model = learner.init(Public(Area(0, 0, 1, 1), 1, samples=MNIST), RNG)
     start = [
         piece[0].clone()
-        for piece in learner.network.unpack(torch.from_numpy(model.parameters).float(), MNIST)
+        for piece in learner.build_net(model).unpack(torch.from_numpy(model.parameters).float())
     ]
-    order = RNG.draw_orders("order0", data.ue * 4096, data.count) + np.repeat(
+    order = RNG.draw_orders("order0m", data.ue * 4096, data.count) + np.repeat(
         data.ptr[:-1], data.count
     )
     shape = (bench.devices, bench.images)

@@ -187,7 +187,7 @@ def scenario(n_ue: int) -> dict[str, Any]:
         "measurement_period_s": 300,
         "training_s_per_sample": 0.1,
     }
-    learner = {"kind": "image-net", "network": {"kind": "mlp", "hidden": [32]}, "batch_share": 1}
+    learner = {"kind": "torch", "module": "perceptron"}
     return {
         "title": "Walkers send updates",
         "seed": 1,

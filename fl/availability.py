@@ -3,7 +3,7 @@ spend on it.
 """
 
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import field, replace
 from math import floor
 from typing import ClassVar, Literal, Self
 
@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.types import State
-from netsim.columns import frozen
+from netsim.columns import frozen, no_floats
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -27,12 +27,21 @@ class Conditions:
     time_s : of the simulation; wall_s : what the wall clock shows, seconds from the first midnight,
     so that `wall_s % 86400` is the time of day; position_m, home_m (n_ue, 2) : NaN for a UE that is
     absent, or has no home.
+
+    rsrp_dbm, sinr (linear), rate_bps, lost (n_ue,) : of the last upload that has ended, by the
+    serving cell as it was at the request, and whether it was lost (1, else 0); NaN for a UE that
+    has sent none. A rule that reads them depends on where a UE was and on what it has sent, so it
+    sets `by_place` and `by_history`: it ties the coins of a UE in different rounds together.
     """
 
     time_s: float
     wall_s: float
     position_m: FloatArray
     home_m: FloatArray
+    rsrp_dbm: FloatArray = field(default_factory=no_floats)
+    sinr: FloatArray = field(default_factory=no_floats)
+    rate_bps: FloatArray = field(default_factory=no_floats)
+    lost: FloatArray = field(default_factory=no_floats)
 
 
 class Availability(Part):

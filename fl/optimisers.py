@@ -1,12 +1,11 @@
 """Local optimisers: how a device moves its weights along the gradients of its batches."""
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.types import Bound, Local, Model
 from netsim.part import OneOf, Part
 from netsim.units import FloatArray, IntArray
 
@@ -168,19 +167,28 @@ class LocalTraining(Part):
 
     @model_validator(mode="after")
     def _check_batches(self) -> Self:
-        if isinstance(self.batch_size, int) and self.batch_size < 1:
+        if self.batch_size == "all":
+            return self
+        if self.batch_size < 1:
             raise ValueError("batch_size: must be 1 or more, or the word all")
-        if isinstance(self.batch_size, int) and self.batch_share is not None:
-            raise ValueError(
-                "batch_share: batch_size states a number already; leave one of them out"
-            )
+        if self.batch_share is not None:
+            raise ValueError("batch_share: batch_size is a number already; leave one of them out")
         return self
+
+    @property
+    def passes(self) -> float:
+        """Passes over every sample in a round."""
+        return float(self.local_epochs)
+
+    @property
+    def is_full_batch(self) -> bool:
+        """Whether a batch holds all samples of a UE."""
+        return self.batch_size == "all" and self.batch_share in (None, 1)
 
     @property
     def takes_one_step(self) -> bool:
         """Whether a UE takes one full-batch step a round."""
-        is_whole = self.batch_size == "all" and self.batch_share in (None, 1)
-        return is_whole and self.local_epochs == 1
+        return self.is_full_batch and self.local_epochs == 1
 
     def compute_batch_sizes(self, count: IntArray) -> IntArray:
         """Samples of a full mini-batch (n,) of UEs with count (n,) samples, one at least."""
@@ -190,19 +198,16 @@ class LocalTraining(Part):
         """Rows with samples of counts (n,), those with the most steps first."""
         return order_by_steps(count, self.compute_batch_sizes(count))
 
-    def bound_record(self, data: Local, model: Model) -> Bound:
-        """Promise of one record's part of an update by one full-batch step on clipped gradients."""
-        return Bound.from_record(self.learning_rate * float(self.sample_clip or 0), data, model)
-
 
 def compute_batch_sizes(
-    count: IntArray, size: int | Literal["all"], share: float | None
+    count: IntArray, size: int | Literal["all"], share: float | None = None
 ) -> IntArray:
     """Samples of a full mini-batch (n,), by number or by share of count (n,), one at least."""
+    wanted = count
     if share is not None:
-        wanted: Any = np.ceil(share * count - 1e-9).astype(int)
-    else:
-        wanted = count if size == "all" else np.minimum(count, size)
+        wanted = np.ceil(share * count - 1e-9).astype(int)
+    elif size != "all":
+        wanted = np.minimum(count, size)
     return np.maximum(wanted, 1)
 
 
@@ -210,5 +215,4 @@ def order_by_steps(count: IntArray, size: IntArray) -> IntArray:
     """Rows with samples of counts (n,) in batches of size (n,): most steps, then most samples
     first.
     """
-    steps = -(-count // size)
-    return np.lexsort((-count, -steps))[: np.count_nonzero(count)]
+    return np.lexsort((-count, count // -size))[: np.count_nonzero(count)]

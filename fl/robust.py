@@ -1,38 +1,25 @@
-"""Aggregation that outlasts malicious updates, since it compares the rows of a merge with one
-another.
-"""
+"""Aggregation that outlasts malicious updates: it looks at each of them, not at their sum alone."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from fl.aggregation import Aggregation, divide_by_sums
+from fl.aggregation import Aggregation, FedAvg, divide_by_sums
 from fl.server_optimiser import MODEL_CHANGES
 from fl.types import LastFigures, Received, RoundContext, State, Updates
-from netsim.columns import split_blocks
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray
 
-COMPARES = "compared rows"
-"""offered by rules that have no meaning for a single update"""
-_SEES_ROWS = {"updates": "compares single updates, and a sum of them is all that the server gets"}
-_NUMBERS = 4_000_000  # that are sorted at once
-
-
-def list_rows_of_models(model: IntArray) -> Iterator[tuple[int, IntArray]]:
-    """Each model, and which of the rows (n,) update it."""
-    for m in np.unique(model).tolist():
-        yield m, np.flatnonzero(model == m)
+_SEES_ROWS = {"updates": "looks at single updates, and a sum of them is all that the server gets"}
 
 
 class CoordinateRule(Aggregation):
-    """A rule for each number of an update by itself, over the decoded rows of a model. All rows
-    count alike, whatever their samples: their weights are on record as 1 / n.
+    """The mean of each number of the decoded rows of a model by itself, without its smallest and
+    largest values. All rows count alike, whatever their samples: weights on record are 1 / n.
     """
 
-    offers = frozenset({COMPARES, "merged by number"})
+    offers = frozenset({"compared rows", "merged by number"})
     needs = _SEES_ROWS | {
         MODEL_CHANGES: (
             "it merges number by number, and those of this learner's updates are no differences of "
@@ -48,16 +35,16 @@ class CoordinateRule(Aggregation):
 
     def merge_rows(self, updates: Updates, weights: FloatArray, n_model: int) -> FloatArray:
         total = np.zeros((n_model, updates.n_parameters))
-        merged = np.flatnonzero(weights)
-        for m, which in list_rows_of_models(updates.model[merged]):
-            values = updates.rows(merged[which])
-            for block in split_blocks(updates.n_parameters, max(1, _NUMBERS // len(values))):
-                total[m, block] = self.combine_numbers(np.sort(values[:, block], axis=0))
+        for m in np.unique(updates.model[weights > 0]):
+            rows = np.flatnonzero((weights > 0) & (updates.model == m))
+            cut = self.count_outliers(len(rows))
+            ascending = np.sort(updates.rows(rows), axis=0)
+            total[m] = ascending[cut : len(rows) - cut].mean(axis=0)
         return total
 
     @abstractmethod
-    def combine_numbers(self, values: FloatArray) -> FloatArray:
-        """The merged numbers (p,) of those of n rows, each column ascending (n, p)."""
+    def count_outliers(self, n: int) -> int:
+        """Number of the smallest values that are left out of n, and of the largest."""
 
 
 class CoordinateMedian(CoordinateRule):
@@ -71,9 +58,8 @@ class CoordinateMedian(CoordinateRule):
         "2018, Algorithm 1, Option I"
     )
 
-    def combine_numbers(self, values: FloatArray) -> FloatArray:
-        middle = len(values) // 2
-        return (values[(len(values) - 1) // 2] + values[middle]) / 2.0
+    def count_outliers(self, n: int) -> int:
+        return (n - 1) // 2
 
 
 class TrimmedMean(CoordinateRule):
@@ -89,9 +75,8 @@ class TrimmedMean(CoordinateRule):
         "2018, Algorithm 1, Option II"
     )
 
-    def combine_numbers(self, values: FloatArray) -> FloatArray:
-        cut = int(self.trim * len(values) + 1e-9)
-        return values[cut : len(values) - cut].mean(axis=0)
+    def count_outliers(self, n: int) -> int:
+        return int(self.trim * n + 1e-9)
 
 
 class Krum(Aggregation):
@@ -113,77 +98,57 @@ class Krum(Aggregation):
         "2017, Section 4"
     )
     example = {"kind": "krum", "malicious": 0}
-    offers = frozenset({COMPARES})
+    offers = frozenset({"compared rows"})
     needs = _SEES_ROWS
 
     @property
     def fewest_updates(self) -> int:
         return 2 * self.malicious + 3
 
-    def start(self) -> LastFigures:
-        return LastFigures()
-
     def compute_weights(
-        self, received: Received, facts: RoundContext, state: LastFigures
+        self, received: Received, facts: RoundContext, state: State
     ) -> tuple[FloatArray, LastFigures]:
-        updates = received.updates
-        weights = np.zeros(len(updates.ue))
-        too_few = 0
-        decoded = np.flatnonzero(received.decoded)
-        for _, which in list_rows_of_models(updates.model[decoded]):
-            rows = decoded[which]
+        model = received.updates.model
+        weights = np.zeros(len(model))
+        too_few = 0.0
+        for m in np.unique(model):
+            rows = np.flatnonzero(received.decoded & (model == m))
             if len(rows) < self.fewest_updates:
                 too_few += len(rows)
                 continue
             nearest = len(rows) - self.malicious - 2
-            scores = compute_krum_scores(updates.rows(rows), nearest)
-            best = np.argsort(scores, kind="stable")[: min(self.selected, nearest)]
-            weights[rows[best]] = 1.0 / len(best)
+            scores = compute_krum_scores(received.updates.rows(rows), nearest)
+            best = rows[np.argsort(scores, kind="stable")[: min(self.selected, nearest)]]
+            weights[best] = 1.0 / len(best)
         return weights, LastFigures({"updates_too_few": too_few})
+
+    def start(self) -> LastFigures:
+        return LastFigures()
 
 
 def compute_krum_scores(rows: FloatArray, nearest: int) -> FloatArray:
     """Sum of squared distances (n,) of each row (n, d) to that many nearest others."""
     from scipy.spatial.distance import pdist, squareform
 
-    apart = squareform(pdist(rows, "sqeuclidean"))
-    np.fill_diagonal(apart, np.inf)
-    return np.sort(apart, axis=1)[:, :nearest].sum(axis=1)
+    apart = np.sort(squareform(pdist(rows, "sqeuclidean")), axis=1)
+    return apart[:, 1 : nearest + 1].sum(axis=1)  # the first is that to itself
 
 
 class NormFilter(Aggregation):
-    """FedAvg of updates with an L2 norm of at most `norm`; longer ones are cut to it, or dropped.
+    """FedAvg of updates that the server cuts down to an L2 norm of at most `norm`.
 
-    The weights w_k = n_k / sum_j n_j are those of FedAvg. A row that is cut down counts w_k norm /
-    |u_k|, so the weights sum to less than 1; those that are dropped do not count in the sum. The
-    figure `updates_beyond` counts both.
+    A row u_k counts w_k min(1, norm / |u_k|), with the weights w_k of FedAvg, so that weights sum
+    to less than 1. Unlike a `clip`, which UEs do themselves, it holds malicious ones too.
     """
 
     kind: Literal["norm-filter"] = "norm-filter"
-    norm: float | None = Field(None, ge=1e-12, le=1e12)
-    """largest L2 norm; none: the median of the decoded updates of a model"""
-    beyond: Literal["cut", "drop"] = "cut"
-    """what becomes of longer updates: cut down to the norm, or dropped"""
+    norm: float = Field(1.0, ge=1e-12, le=1e12)
+    """largest L2 norm that an update counts with"""
     reference = "Sun et al., Can You Really Backdoor Federated Learning?, 2019, Section 4"
-    offers = frozenset({COMPARES})
     needs = _SEES_ROWS
 
-    def start(self) -> LastFigures:
-        return LastFigures()
-
     def compute_weights(
-        self, received: Received, facts: RoundContext, state: LastFigures
-    ) -> tuple[FloatArray, LastFigures]:
-        updates = received.updates
-        size = updates.norm()
-        largest = np.full(len(size), self.norm or np.inf)
-        decoded = np.flatnonzero(received.decoded)
-        if self.norm is None:
-            for _, which in list_rows_of_models(updates.model[decoded]):
-                largest[decoded[which]] = np.median(size[decoded[which]])
-        beyond = received.decoded & (size > largest)
-        counts = received.decoded & ~beyond if self.beyond == "drop" else received.decoded
-        mass = np.where(counts, updates.count, 0.0)
-        weights = divide_by_sums(mass, updates.model, facts.public.n_model)
-        weights[beyond] *= largest[beyond] / size[beyond]
-        return weights, LastFigures({"updates_beyond": float(beyond.sum())})
+        self, received: Received, facts: RoundContext, state: State
+    ) -> tuple[FloatArray, State]:
+        weights, _ = FedAvg().compute_weights(received, facts, state)
+        return weights * self.norm / np.maximum(received.updates.norm(), self.norm), state

@@ -785,10 +785,6 @@ def find_place_kind(status: str) -> str:
     return apart[1] if apart else ""
 
 
-ESTIMATE_KINDS = ("centroid", "place", "answer", "step", "near", "moved", "plain")
-"""what an estimate may say"""
-
-
 @frozen
 class Estimates(Columns):
     """Estimates of an attack: one row each.

@@ -171,9 +171,15 @@ def read_rules(package: str) -> Sequence[PartRule]:
     """The rules of a package, in the order in which they are checked; none of one that brings no
     file of rules.
     """
-    files = [Path(folder) / FILE for folder in getattr(import_module(package), "__path__", ())]
-    texts = [file.read_text(encoding="utf-8") for file in files if file.exists()]
-    return [PartRule(**row) for text in texts for row in tomllib.loads(text)["rule"]]
+    return [PartRule(**row) for row in read_tables(package, FILE).get("rule", ())]
+
+
+@cache
+def read_tables(package: str, name: str) -> dict[str, Any]:
+    """The file of a package with this name, as TOML; empty of one that brings no such file."""
+    folders = getattr(import_module(package), "__path__", ())
+    files = [file for folder in folders if (file := Path(folder, name)).exists()]
+    return tomllib.loads(files[0].read_text(encoding="utf-8")) if files else {}
 
 
 @cache

@@ -20,7 +20,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from inspect import isabstract
@@ -28,6 +28,7 @@ from itertools import pairwise
 from pathlib import Path
 from traceback import extract_tb
 from typing import Annotated, Any, ClassVar, Self
+from uuid import uuid4
 
 from pydantic import (
     BaseModel,
@@ -41,15 +42,23 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from netsim.contract import guard_returns, is_bundled
 from netsim.errors import BadInput
 from netsim.fit import refuse_broken
 from netsim.notice import Notice
 
+_OUTSIDE = set[str]()
+"""modules with parts from outside, whether or not an entry point names them"""
 _FRAME = re.compile(r'File "(.+)", line (\d+)')
 
 _Metres = Annotated[float, Field(ge=-1e9, le=1e9)]
 Coordinates = tuple[_Metres, _Metres]
 """A place in the plane of the area, metres east and north."""
+
+
+HELD = "\0held"
+"""kind of what stands in JSON for a part that is given as an object and that no YAML says, whose
+number `held` has: that in the context of a validation"""
 
 
 class UnusablePlugin(BadInput):
@@ -119,10 +128,17 @@ class Part(BaseModel):
     def __pydantic_init_subclass__(cls, **_: object) -> None:
         if "kind" in cls.model_fields and "example" not in vars(cls):
             cls.example = {"kind": cls.model_fields["kind"].default}
+        if not is_bundled(cls):
+            _OUTSIDE.add(cls.__module__)
+            guard_returns(cls)
 
     @model_validator(mode="after")
     def _check_rules(self) -> Self:
         refuse_broken(self)
+        return self
+
+    def __deepcopy__(self, _: object = None) -> Self:
+        """The same part, for it is frozen."""
         return self
 
     @classmethod
@@ -130,11 +146,24 @@ class Part(BaseModel):
         """The word that `kind:` takes in YAML."""
         return str(cls.model_fields["kind"].default)
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what it holds that is no key, such as a module or arrays; empty: nothing."""
+        return ""
+
     def notices(self, built: Any) -> Iterable[Notice]:
         """What a person should know of it in a scenario, before that is played; built :
         `netsim.notice.Built` for parts of a world, `fl.notice.Prepared` for parts of learning.
         """
         return ()
+
+
+def read_source(kind: type) -> str:
+    """The source of a class; another text each time where there is none, as of a notebook."""
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return uuid4().hex
 
 
 def collect_parts(section: BaseModel) -> Iterator[Part]:
@@ -255,9 +284,23 @@ class OneOf:
             if kind in brought:
                 _check(source, *brought[kind], self.slot, handler.generate_schema)
             choices[kind] = core_schema.with_info_plain_validator_function(_Once(parts, kind))
+        take_held = partial(self._take_held, source)
+        choices[HELD] = core_schema.with_info_plain_validator_function(take_held)
         metadata = {"pydantic_js_functions": [self._json_schema]}
         return core_schema.tagged_union_schema(
             choices, discriminator=self._discriminator, metadata=metadata
+        )
+
+    def _take_held(self, base: Any, value: Mapping[str, Any], info: ValidationInfo) -> Part:
+        """The part that a value stands for. ValueError: it is none of this slot."""
+        held: Sequence[Part] = info.context or ()
+        part = held[value["held"]]
+        kind = part.kind_name()
+        if isinstance(part, base) and self.parts.get(kind, type(part)) is type(part):
+            return part
+        raise ValueError(
+            f"{type(part).__name__} must derive from {base.__module__}.{base.__name__}, and its "
+            f"kind {kind!r} be that of no other part"
         )
 
     def _json_schema(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -343,8 +386,8 @@ class _Once:
         if isinstance(value, part):
             return value
         if info.mode == "json":  # where a list may stand for a tuple
-            return part.model_validate_json(json.dumps(value))
-        return part.model_validate(value)
+            return part.model_validate_json(json.dumps(value), context=info.context)
+        return part.model_validate(value, context=info.context)
 
 
 def _check(
@@ -388,11 +431,8 @@ def describe_plugin_line(trace: str) -> str:
     """`; plug-in FILE:LINE`, the last line of a plug-in that a traceback passed; empty where it
     passed none.
     """
-    read = [
-        sys.modules.get(entry.module)
-        for entries in find_entry_points().values()
-        for entry in entries
-    ]
+    named = {entry.module for entries in find_entry_points().values() for entry in entries}
+    read = [sys.modules.get(name) for name in named | _OUTSIDE]
     files = [getattr(module, "__file__", None) for module in read]
     places = [f"; plug-in {file}:{line}" for file, line in _FRAME.findall(trace) if file in files]
     return "".join(places[-1:])

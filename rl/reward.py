@@ -113,8 +113,7 @@ REWARDS = OneOf("reward", Weighted, default="weighted")
 def compute_reward_cost(reward: Reward, figures: Figures, finite: bool = True) -> FloatArray:
     """Cost of rounds (B,) of a reward, which gets only the figures that it reads.
 
-    Raises BadInput: it takes another figure, or does not give one number a round, which is finite
-    (if `finite`).
+    Raises BadInput: it takes another figure, or a cost is not finite (if `finite`).
     """
     name = f"train.task.reward: {type(reward).__name__}.cost"
     inputs = {name: figures[name] for name in reward.reads if name in figures}
@@ -126,12 +125,6 @@ def compute_reward_cost(reward: Reward, figures: Figures, finite: bool = True) -
         raise BadInput(
             f"{name} takes the figure {error}, and its `reads` does not name it; add it there"
         ) from None
-    shape = np.shape(next(iter(figures.values())))
-    if cost.dtype.kind not in "fiu" or cost.shape != shape:
-        raise BadInput(
-            f"{name} gives {cost.dtype} of shape {cost.shape} for figures of shape "
-            f"{shape}; give one number a round"
-        )
     bad = np.flatnonzero(~np.isfinite(cost))
     if finite and len(bad):
         figures_text = ", ".join(f"{name} {values[bad[0]]:g}" for name, values in inputs.items())

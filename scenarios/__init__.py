@@ -1,7 +1,7 @@
 """The application: scenario files, and the modules that read, run, sweep and report them.
 
-From Python: ``from scenarios import load, open_run, run``. Names are imported when they are first
-used, so that a short command pays for nothing else.
+From Python: ``from scenarios import load, open_run, run, simulate``. Names are imported when they
+are first used, so that a short command pays for nothing else.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scenarios.app.result import open_run, open_sweep, open_training, run
+    from scenarios.app.simulation import simulate
     from scenarios.app.study.load import load
 
-__all__ = ["load", "open_run", "open_sweep", "open_training", "run"]
+__all__ = ["load", "open_run", "open_sweep", "open_training", "run", "simulate"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,6 +21,10 @@ def __getattr__(name: str) -> Any:
         from scenarios.app.study.load import load
 
         return load
+    if name == "simulate":
+        from scenarios.app.simulation import simulate
+
+        return simulate
     if name in __all__:
         from scenarios.app import result
 

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fl.attacks.base import View
+from fl.attacks.place_maps import normalise_rows
 from fl.learners import FirstLayerLearner
 from fl.networks.mlp import Mlp
 from netsim.units import AnyFloats, FloatArray
@@ -59,7 +60,9 @@ class CosineDistance:
         cls, update: Tensor, net: Mlp, weights: Tensor, waves: Tensor = _NO_WAVES
     ) -> CosineDistance:
         """Distance to updates (n, d) of any length."""
-        return cls(net, weights, _normalise(update), waves)
+        # so that squares neither overflow nor vanish
+        scaled = update / update.abs().amax(dim=1, keepdim=True)
+        return cls(net, weights, scaled / scaled.norm(dim=1, keepdim=True), waves)
 
     def __call__(self, target: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
         """Values (k, q), and slopes (k, q, 2) in guesses z (k, q, 2) about the updates numbered
@@ -89,13 +92,6 @@ class CosineDistance:
         return product / self.net.compute_squared_norms(activations, deltas).view(k, q).sqrt()
 
 
-def _normalise(update: Tensor) -> Tensor:
-    """Updates (n, d) of length 1."""
-    # so that squares neither overflow nor vanish
-    scaled = update / update.abs().amax(dim=1, keepdim=True)
-    return scaled / scaled.norm(dim=1, keepdim=True)
-
-
 def build_distance(view: View, model: int, update: FloatArray) -> Distance:
     """1 - |cos(dF/dw(z), u)| of standardised positions z and updates u (n, d), none of zeros, of
     the network numbered model, before the round.
@@ -115,7 +111,7 @@ def build_distance(view: View, model: int, update: FloatArray) -> Distance:
     centre, scale = (
         side[model] for side in cast(FirstLayerLearner, learner).standardisation(before)
     )
-    direction = _normalise(torch.from_numpy(update))
+    direction = torch.from_numpy(normalise_rows(update))
 
     def measure(target: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
         values = []
@@ -125,7 +121,7 @@ def build_distance(view: View, model: int, update: FloatArray) -> Distance:
             values.append(1.0 - functional.cosine_similarity(gradient, u, dim=1).abs())
         value = torch.stack(values).view(*z.shape[:2], 5)
         slope = (value[..., 1:3] - value[..., 3:]) / (2 * _STEP)
-        return value[..., 0].nan_to_num(torch.inf), slope.nan_to_num(0.0, 0.0, 0.0)
+        return value[..., 0].nan_to_num(torch.inf), slope  # no step is taken along NaN
 
     return measure
 

@@ -2,16 +2,17 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from fl.data.hold_out import BLOCK_M
 from fl.types import HeldOut, Local, SampleFormat, State
+from netsim.geometry import Area
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
 from netsim.ues import Observations
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, LatLon
 
 RECORDS_ALONE = "records by themselves"
 """offered where whether a record is learnt from depends on that record alone, so that replacing one
@@ -108,6 +109,12 @@ class Data(Part):
         """
         return None
 
+    def fit_world(self, area: Area, origin_deg: LatLon | None) -> Self:
+        """These data in a world, with latitude and longitude of its (0, 0); raises BadInput where
+        they are elsewhere.
+        """
+        return self
+
     def start(self, n_ue: int, rng: Rng) -> State:
         """Samples that devices hold before the first round; raises BadInput when they cannot be
         given what is asked.
@@ -142,5 +149,6 @@ DATA = OneOf(
         "links": "fl.data.links:LinkMeasurements",
         "positions": "fl.data.links:Positions",
         "images": "fl.data.images:Images",
+        "samples": "fl.data.own_samples:Samples",
     },
 )

@@ -347,7 +347,7 @@ class Segments(CellSignals):
             if self.cell == STRONGEST:
                 samples = samples.select(samples.find_strongest_indices())
             samples = samples.select(_number_samples(samples.row) % self.thin == 0)
-            out = _draw_held_out(samples.row, self.hold_out, rng)
+            out = draw_held_out(samples.row, self.hold_out, rng)
         whole = samples.to_local()
         first = state.rounds < self.campaign_rounds
         is_scored = out & first
@@ -360,7 +360,7 @@ class Segments(CellSignals):
         return TakenData(whole, whole.keep(~out), held_out, fresh), Campaign(rounds, samples, out)
 
 
-def _draw_held_out(row: IntArray, share: float, rng: Rng) -> BoolArray:
+def draw_held_out(row: IntArray, share: float, rng: Rng) -> BoolArray:
     """A random round(share n) of the n samples of each row; `row` (N,) is sorted."""
     count = np.unique(row, return_counts=True)[1]
     place = _number_samples(row)

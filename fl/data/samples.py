@@ -1,16 +1,66 @@
-"""Samples of signals that devices keep, and what they recall of them in a later round."""
+"""Samples that devices own or keep, and what they recall of them in a later round."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from fl.types import Local
+from fl.types import Local, SampleFormat
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places, number_row, split_row_id
 from netsim.rng import Rng
 from netsim.ues import Observations
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
+
+
+@frozen
+class Rows:
+    """Rows `index` (n,) of an array (N, p), which are read when this becomes an array."""
+
+    array: npt.NDArray[Any]
+    index: IntArray
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, rows: IntArray | BoolArray | slice) -> Rows:
+        return Rows(self.array, self.index[rows])
+
+    select = __getitem__
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        native = self.array.dtype.newbyteorder("=")
+        return np.array(self.array[self.index], dtype or native)
+
+
+@frozen
+class SampleSet(Columns):
+    """N samples: x (N, p) of a format; without one x are places (N, 2), m, and y RSRP, dBm.
+
+    y (N,) : labels. time_s (N,) : simulated time from which a sample is there. held_out (N,) :
+    samples that are not trained on; None: they are drawn. owner (N,) : number of the UE; place (N,
+    2) : m, or where `is_globe` degrees, latitude first; None: not known.
+    """
+
+    format: SampleFormat | None
+    x: Any
+    y: FloatArray
+    time_s: FloatArray
+    held_out: BoolArray | None = None
+    owner: IntArray | None = None
+    place: FloatArray | None = None
+    is_globe: bool = False
+
+    @property
+    def label(self) -> IntArray | None:
+        """Classes (N,); None where labels are numbers."""
+        if self.format is not None and self.format.classes:
+            return self.y.astype(int)
+        return None
+
+    def __len__(self) -> int:
+        return len(self.y)
 
 
 @frozen

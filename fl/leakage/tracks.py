@@ -1,12 +1,12 @@
 """State of leakage: true points and estimates of attacks per (UE, model), and where UEs were in
 each window.
 
-Home and work are looked for at the places that an attack names. An attack that answers (estimates
-"answer") names them itself, best first, at most two; or, where it says which is home, work or a
-third place, these, with the probability that each is right. One that answers for homes and for
-workplaces apart names at most two of each: home is then looked for at those for homes alone, and
-work at those for workplaces. Of any other attack they are the two highest density peaks of all its
-estimates so far, which an attacker without the truth can compute.
+Home and work are looked for at two of the places that an attack names. An attack that answers
+(estimates "answer") names them itself, best first, and the first two are looked at; or, where it
+says which is home, work or a third place, these, with the probability that each is right. One that
+answers for homes and for workplaces apart names at most two of each: home is then looked for at
+those for homes alone, and work at those for workplaces. Of any other attack they are the two
+highest density peaks of all its estimates so far, which an attacker without the truth can compute.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from netsim.units import FloatArray, IntArray
 _POSITIONS_M = (-1e9, 1e9)  # wider than any plane of the globe
 MAX_NAMED = 2
 """places of a UE in which home and work are looked for: of more answers those of largest weight, or
-those that are said to be home and work; of answers for them apart so many of each"""
+those that are said to be home and work; of answers for them apart so many of each. Chance names as
+many. The table `named` has all answers"""
 
 
 @frozen
@@ -96,7 +97,7 @@ def _name_answers(estimates: Estimates, rows: IntArray) -> NamedPlaces:
     rank = np.array([rank_place(estimates.status[i]) for i in rows], dtype=int)
     is_ranked = rank > 0
     if not is_ranked.any():
-        return NamedPlaces.rank_in_order(_drop_repeats(estimates.position_m[rows])[:MAX_NAMED])
+        return NamedPlaces.rank_in_order(_drop_repeats(estimates.position_m[rows]))
     weight = estimates.weight[rows]
     is_apart = np.array([find_place_kind(estimates.status[i]) != "" for i in rows])
     if is_apart.any():  # then other answers name nothing

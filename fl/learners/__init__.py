@@ -169,14 +169,7 @@ class Learner(Part):
 
         None for a learner that predicts no RSRP.
         """
-        largest = np.full(len(place_m), nan)
-        for m in np.unique(models).tolist():
-            with np.errstate(over="ignore", invalid="ignore"):  # a model that has diverged
-                rsrp_dbm = self.predict_dbm(model, np.full(len(place_m), m), place_m)
-                if rsrp_dbm is None:
-                    return None
-                largest = np.fmax(largest, rsrp_dbm)
-        return largest
+        return None
 
     def train_from_scratch(
         self, model: Model, samples: HeldOut, epochs: int, rng: Rng
@@ -400,7 +393,7 @@ LEARNERS = OneOf(
         "radio-map": "fl.learners.radio_map:RadioMap",
         "density": "fl.learners.density:Density",
         "torch": "fl.learners.torch_net:TorchNet",
-        "image-net": "fl.learners.image_net:ImageNet",
+        "scaffold": "fl.learners.scaffold:Scaffold",
         "recorded": "fl.learners.recorded:Recorded",
     },
 )

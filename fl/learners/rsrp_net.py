@@ -10,12 +10,13 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.encodings import ENCODINGS, Encoding, Fourier, Position, encode_positions
-from fl.learners import PLACE_GRADIENTS, PUBLIC_LEVEL, LayeredLearner
-from fl.optimisers import OPTIMISERS, Optimiser, Sgd
+from fl.learners import PLACE_GRADIENTS, PUBLIC_LEVEL
+from fl.learners.position_net import PositionNet
 from fl.priors import PRIORS, NoPrior, Prior
 from fl.server_optimiser import MODEL_CHANGES
 from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Updates, list_offers
 from netsim.columns import pick_even_indices, split_blocks
+from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -61,7 +62,22 @@ def _choose_step_limit(settings: dict[str, Any]) -> Literal["none", "polyak"]:
     return "none"
 
 
-class RsrpNet(LayeredLearner):
+def _choose_batch_size(settings: dict[str, Any]) -> Any:
+    if settings.get("batch_share") is not None:
+        return "all"
+    return _get_profile_default("batch_size")(settings)
+
+
+class _Profiled(Part):
+    """Stands before the keys whose defaults follow it."""
+
+    profile: Literal["published", "useful"] = "published"
+    """defaults of the other keys: published, those of the attack papers; useful, those that learn a
+    map worth having (relu, standardised labels, Fourier encoding, learning rate 3e-2 with Polyak's
+    limit, batches of 64, 5 epochs)"""
+
+
+class RsrpNet(PositionNet, _Profiled):
     """Learns RSRP (dBm) from position with a fully connected network, by FedSGD or FedAvg.
 
     Loss: mean squared error. Local work is SGD from the global weights w, or another `optimiser`::
@@ -111,10 +127,6 @@ class RsrpNet(LayeredLearner):
     """
 
     kind: Literal["rsrp-net"] = "rsrp-net"
-    profile: Literal["published", "useful"] = "published"
-    """defaults of the other keys: published, those of the attack papers; useful, those that learn a
-    map worth having (relu, standardised labels, Fourier encoding, learning rate 3e-2 with Polyak's
-    limit, batches of 64, 5 epochs)"""
     hidden: tuple[int, ...] = Field((256, 128), min_length=1, max_length=8)
     """units of each hidden layer"""
     activation: Literal["elu", "tanh", "sigmoid", "relu"] = Field(
@@ -135,19 +147,13 @@ class RsrpNet(LayeredLearner):
     """public law of RSRP to which the network learns the difference"""
     learning_rate: float = Field(default_factory=_get_profile_default("learning_rate"), gt=0, le=10)
     """learning rate of local training"""
-    optimiser: Annotated[Optimiser, OPTIMISERS] = Sgd()
-    """optimiser of local training; its memory begins at zero in every round"""
     step_limit: Literal["none", "polyak"] = Field(default_factory=_choose_step_limit)
     """what shortens a local step that is too long for its batch: nothing, or Polyak's rule, with
     which a learning rate too high for the data slows training down and makes no model explode"""
-    proximal: float = Field(0.0, ge=0, le=1e6)
-    """weight of a proximal term (mu of FedProx); 0: none"""
-    weight_decay: float = Field(0.0, ge=0, le=1e3)
-    """share of the weights that is added to every gradient; 0: none"""
     frozen_layers: int = Field(0, ge=0, le=8)
     """number of first layers that stay at their initial weights; 0: none"""
-    batch_size: int | Literal["all"] = Field(default_factory=_get_profile_default("batch_size"))
-    """number of samples in a mini-batch; all: full batch"""
+    batch_size: int | Literal["all"] = Field(default_factory=_choose_batch_size)
+    """number of samples in a mini-batch; all: full batch, or what batch_share says"""
     local_epochs: int = Field(default_factory=_get_profile_default("local_epochs"), ge=1, le=1000)
     """passes over the local data in a round"""
     dropout: float = Field(0.0, ge=0, lt=1)
@@ -155,12 +161,6 @@ class RsrpNet(LayeredLearner):
     precision: Literal[32, 64] = 64
     """bits of the numbers of local training; 32 takes about two thirds of the time, and weights
     have 7 digits"""
-    sample_clip: float | None = Field(None, ge=1e-12, le=1e12)
-    """largest L2 norm of one sample's gradient (C); none: no clipping"""
-    public_rsrp_mean_dbm: float = Field(-95.0, ge=-160, le=0)
-    """public mean RSRP, dBm: initial output bias, centre of standardised labels"""
-    public_rsrp_std_db: float = Field(9.0, gt=0, le=60)
-    """public standard deviation of RSRP, dB: scale of standardised labels"""
 
     reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"
     example = {"kind": "rsrp-net", "hidden": [8]}
@@ -208,27 +208,17 @@ class RsrpNet(LayeredLearner):
         is cut down to.
         """
         one_step = (
-            self._takes_one_step
+            self.takes_one_step
             and self.optimiser.kind_name() == "sgd"
             and self.step_limit == "none"
         )
         return self.sample_clip is not None and one_step and self.standardise_by == "public"
 
-    @property
-    def _takes_one_step(self) -> bool:
-        return self.batch_size == "all" and self.local_epochs == 1
-
     @model_validator(mode="after")
     def _sizes(self) -> Self:
         if any(not 1 <= h <= 4096 for h in self.hidden):
             raise ValueError("hidden layers have 1 to 4096 units")
-        if isinstance(self.batch_size, int) and self.batch_size < 1:
-            raise ValueError("batch_size: must be 1 or more, or the word all")
         return self
-
-    @property
-    def passes(self) -> float:
-        return float(self.local_epochs)
 
     @property
     def shortest_m(self) -> float:
@@ -259,16 +249,10 @@ class RsrpNet(LayeredLearner):
             centre = public.dataset.mean_m
             scale = public.dataset.std_m
         else:
-            centre = np.tile(public.area.centre_m, (n, 1))
-            scale = np.tile(public.area.side_m / 2 / np.sqrt(3.0), (n, 1))
+            centre, scale = self.standardise_by_area(public)
         wave_vectors = self.encoding.draw_wave_vectors(rng)  # all models read the same waves
-        constants = {
-            "wave_vectors": np.tile(wave_vectors, (n, 1, 1)),
-            "centre_m": centre,
-            "scale_m": np.maximum(scale, 1e-9),
-            "rsrp_mean_dbm": np.full(n, self.public_rsrp_mean_dbm),
-            "rsrp_std_db": np.full(n, self.public_rsrp_std_db),
-        }
+        constants = {"wave_vectors": np.tile(wave_vectors, (n, 1, 1))}
+        constants |= self.compute_constants(centre, scale)
         constants |= self.prior.compute_constants(public)
         return Model(self._draw_weights(constants, rng), constants)
 
@@ -299,6 +283,7 @@ class RsrpNet(LayeredLearner):
             self.precision,
             self.step_limit == "polyak",
             self.weight_decay,
+            self.batch_share,
         )
 
         def read(rows: Local) -> Local:
@@ -316,15 +301,6 @@ class RsrpNet(LayeredLearner):
         first = self._count_parameters_before(self.frozen_layers + 1)
         moved = np.where(np.arange(merged.shape[1]) < first, 0.0, merged)
         return replace(model, parameters=model.parameters + moved)
-
-    def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
-        if len(held_out) == 0:
-            return {"rmse_db": nan, "mape_percent": nan}
-        error = self.predict_dbm(model, held_out.model, held_out.x) - held_out.y
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            rmse_db = np.sqrt((error**2).mean())
-            relative = np.abs(error / held_out.y).mean()
-            return {"rmse_db": rmse_db, "mape_percent": 100 * relative}
 
     def predict_dbm(self, model: Model, model_of: IntArray, position_m: FloatArray) -> FloatArray:
         """RSRP (N,) at positions (N, 2) by the models model_of (N,)."""
@@ -411,7 +387,7 @@ class RsrpNet(LayeredLearner):
         gradients in double precision.
         """
         bound_m = np.full(len(data.ue), nan)
-        if not (self._takes_one_step and self.optimiser.linear and self.precision == 64):
+        if not (self.takes_one_step and self.optimiser.linear and self.precision == 64):
             return bound_m
         if self.dropout or self.weight_decay or self.frozen_layers:
             return bound_m
@@ -432,17 +408,6 @@ class RsrpNet(LayeredLearner):
                 bound = total / (2 * data.count[i] * (mean**2).sum())
             bound_m[i] = bound * model.constants["scale_m"][m].max()
         return bound_m
-
-    @property
-    def update_over_gradient(self) -> float:
-        """The learning rate; NaN where steps have a size of their own."""
-        if self.optimiser.linear:
-            return self.learning_rate
-        return nan
-
-    def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        weights = self.select_layer(updates, 1)
-        return weights[:, :2].transpose(0, 2, 1), weights[:, -1]
 
     @property
     def layers(self) -> int:
@@ -468,9 +433,6 @@ class RsrpNet(LayeredLearner):
     ) -> FloatArray:
         z = self._encode_inputs(model, np.full(len(place_m), model_index), place_m)
         return self.net.compute_layer_inputs(model.parameters[model_index], z, layer)
-
-    def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:
-        return model.constants["centre_m"], model.constants["scale_m"]
 
     def _encode_inputs(self, model: Model, model_of: IntArray, x: FloatArray) -> FloatArray:
         """The network's inputs (N, p) at positions x (N, 2) in metres."""

@@ -1,18 +1,23 @@
 """Any torch module as a learner of signals at places, of classes, or of numbers."""
 
+import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from math import nan
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fl.learners import PLACE_GRADIENTS, PUBLIC_LEVEL, LayeredLearner
+from fl.learners import PLACE_GRADIENTS, PUBLIC_LEVEL
+from fl.learners.position_net import PositionNet
 from fl.networks.user_code import UserCode
+from fl.notice import Prepared, notice
 from fl.optimisers import Adam, LocalTraining
 from fl.server_optimiser import MODEL_CHANGES
 from fl.types import (
+    Bound,
     DenseUpdates,
     HeldOut,
     Local,
@@ -21,11 +26,12 @@ from fl.types import (
     Public,
     SampleFormat,
     Updates,
-    compute_bounds,
     list_offers,
 )
+from netsim.columns import split_blocks
 from netsim.errors import BadInput
-from netsim.part import CODE_NAME
+from netsim.notice import Notice
+from netsim.part import CODE_NAME, read_source
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -34,20 +40,12 @@ if TYPE_CHECKING:
 
     from fl.networks.stacked import StackedModule
 
-BUNDLED = ("cnn", "perceptron")
-_CENTRAL = {
-    "learning_rate": 1e-3,
-    "batch_size": 64,
-    "batch_share": None,
-    "optimiser": Adam(),
-    "proximal": 0.0,
-    "weight_decay": 0.0,
-    "sample_clip": None,
-    "precision": 32,
-}
+_BUNDLED = ("cnn", "perceptron")
+_BLOCK = 256  # records whose gradients are held at once
+_CENTRAL: dict[str, Any] = {"learning_rate": 1e-3, "batch_size": 64, "optimiser": Adam()}
 
 
-class TorchNet(LocalTraining, LayeredLearner):
+class TorchNet(PositionNet):
     """Learns with any torch module, by FedSGD or FedAvg: local training from the global weights w::
 
         repeat local_epochs times: w <- w - learning_rate * grad l(w; batch)      update u = w -
@@ -90,71 +88,66 @@ class TorchNet(LocalTraining, LayeredLearner):
     none: cross-entropy for classes, else mse"""
     labels: Literal["raw", "standardised"] = "raw"
     """training target of signals: RSRP in dBm, or standardised by the public values"""
-    public_rsrp_mean_dbm: float = Field(-95.0, ge=-160, le=0)
-    """public mean RSRP, dBm: centre of standardised labels"""
-    public_rsrp_std_db: float = Field(9.0, gt=0, le=60)
-    """public standard deviation of RSRP, dB: scale of standardised labels"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """torch device of the training; auto: the GPU if there is one"""
     _source: Any = PrivateAttr(None)
-    """a module that is no file but an object"""
-    _stacked: Any = PrivateAttr(None)
-    """the module as it was built for the data; none: it was not imported yet"""
+    """the module where it is an object; None: it is code"""
+    _net: Any = PrivateAttr(None)
+    """the module as it was built for the data; None: it was not imported yet"""
 
-    reference: ClassVar = (
+    reference = (
         "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1"
     )
-    example: ClassVar = {"kind": "torch", "module": "perceptron", "arguments": {"hidden": [8]}}
-    needs: ClassVar = {
-        "labelled samples": "it learns labels; take data of kind measured, segments or images"
-    }
+    example = {"kind": "torch", "module": "perceptron", "arguments": {"hidden": [8]}}
+    needs = {"labelled samples": "it learns labels; take data of kind measured, segments or images"}
 
     @classmethod
     def from_module(cls, module: "nn.Module", **options: Any) -> Self:
         """A learner of a module that is an object, with other keys as options; all models start at
-        its weights.
+        its weights. Of a class they start as its constructor draws them.
         """
-        learner = cls(module=type(module).__name__, **options)
+        learner = cls(module=getattr(module, "__name__", type(module).__name__), **options)
         learner._source = module
         return learner
+
+    @property
+    def digest(self) -> str:
+        """Of a module that is an object: its code and tensors; of a class its code."""
+        module = self._source
+        if module is None:
+            return ""
+        is_class = isinstance(module, type)
+        kinds = [module] if is_class else [type(part) for part in module.modules()]
+        tensors = [] if is_class else module.state_dict().values()
+        digest = hashlib.sha256("".join([str(module), *map(read_source, kinds)]).encode())
+        for tensor in tensors:
+            digest.update(tensor.double().numpy(force=True).tobytes())
+        return digest.hexdigest()
 
     # -- what it is
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
-        """What the module has, once it is imported (`prepare`); before, what it may have."""
-        net: StackedModule | None = self._stacked
+        """What the module has, once it was imported (`prepare`); before, what it may have."""
+        net: StackedModule | None = self._net
         is_single = net is None or not net.mixes
-        n_layers = self.layers
-        linear = self.optimiser.linear
         is_unscaled = self.sample_clip is None and not self.weight_decay
-        bounded = self._has_record_bound
-        words = {MODEL_CHANGES: True, "record loss": True}
-        words |= dict.fromkeys(("layers", "hidden activations"), n_layers > 0)
-        words |= {f"layer {i + 1}": True for i in range(n_layers)}
+        linear = self.optimiser.linear
+        words = {MODEL_CHANGES: True, "record loss": True, "linear local steps": linear}
+        words |= {f"layer {i + 1}": True for i in range(self.layers)}
+        words |= dict.fromkeys(("layers", "hidden activations"), self.layers > 0)
         of_one = "record gradient", "record gradients", PLACE_GRADIENTS
         words |= dict.fromkeys(of_one, is_single)
-        words |= dict.fromkeys(("bound", "record bound"), bounded)
-        return list_offers(
-            words
-            | {
-                "biased first layer": net is None or self._reads_positions,
-                "linear local steps": linear,
-                "sample gradient": linear and is_single and is_unscaled,
-                PUBLIC_LEVEL: self.labels != "raw",
-            }
-        )
-
-    @property
-    def _reads_positions(self) -> bool:
-        net: StackedModule = self._stacked
-        return net.blueprint.samples is None and net.reads_positions
+        words |= dict.fromkeys(("bound", "record bound"), self._has_record_bound)
+        words["biased first layer"] = net is None or net.reads_positions
+        words["sample gradient"] = linear and is_single and is_unscaled
+        words[PUBLIC_LEVEL] = self.labels != "raw"
+        return list_offers(words)
 
     @property
     def loss_in_nats(self) -> bool:  # type: ignore[override]
         """Whether the loss is the cross-entropy."""
-        net: StackedModule | None = self._stacked
-        return (self.loss if net is None else net.blueprint.loss) == "cross-entropy"
+        return (self.loss if self._net is None else self._net.loss_name) == "cross-entropy"
 
     @property
     def _has_record_bound(self) -> bool:
@@ -162,93 +155,75 @@ class TorchNet(LocalTraining, LayeredLearner):
         return self.sample_clip is not None and self.takes_one_step and is_plain
 
     @property
-    def passes(self) -> float:
-        return float(self.local_epochs)
-
-    @property
     def layers(self) -> int:
-        """Fully connected layers with biases; before the module is imported at most two are taken
-        for there.
-        """
-        return 2 if self._stacked is None else len(self._stacked.layers)
+        """Fully connected layers with biases; two before the module was imported."""
+        return 2 if self._net is None else len(self._net.layers)
+
+    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+        yield from super().notices(prepared)
+        if self._net is not None and self._net.one_by_one:
+            yield notice("trained-one-by-one", reason=self._net.one_by_one)
 
     # -- building
 
     def prepare(self, samples: SampleFormat | None, may_import: bool) -> Self:
-        sources = (self._module_code, self._loss_source(samples))
-        for source in sources:
-            if isinstance(source, UserCode):
+        for source in (self._code, self._choose_loss(samples)):
+            if isinstance(source, UserCode) and self._source is None:
                 source.check()
-        if not may_import and self._source is None and self.module not in BUNDLED:
-            return self
         prepared = self.model_copy()
-        prepared._stacked = self._build(samples)
-        if prepared._stacked.mixes and self.sample_clip is not None:
-            raise BadInput(
-                "learning.learner.sample_clip: no gradient belongs to one sample alone, since "
-                f"{prepared._stacked.one_by_one}; take a module without batch normalisation, or "
-                "leave sample_clip out"
-            )
+        if may_import or self.module in _BUNDLED:
+            prepared._net = net = self._build(samples)
+            if net.mixes and self.sample_clip is not None:
+                raise BadInput(
+                    "learning.learner.sample_clip: no gradient belongs to one sample alone, since "
+                    f"{net.one_by_one}; take a module without batch normalisation, or leave it out"
+                )
         return prepared
 
     @property
-    def _module_code(self) -> UserCode:
+    def _code(self) -> UserCode:
         text = self.module
-        if text in BUNDLED:
-            import fl.networks
-
-            text = f"{fl.networks.__path__[0]}/modules.py:{text.capitalize()}"
+        if text in _BUNDLED:
+            text = f"{__file__.replace('learners/torch_net', 'networks/modules')}:build_{text}"
         return UserCode("learning.learner.module", text, "netsim.module")
 
-    def _loss_source(self, samples: SampleFormat | None) -> Any:
+    def _choose_loss(self, samples: SampleFormat | None) -> str | UserCode:
         has_classes = samples is not None and samples.classes > 0
         usual = "cross-entropy" if has_classes else "mse"
-        if self.loss in (None, usual):
+        if self.loss is None or self.loss == usual:
             return usual
-        if self.loss in ("mse", "cross-entropy"):
-            raise BadInput(
-                f"learning.learner.loss: {self.loss} does not fit to labels that are "
-                f"{'classes' if has_classes else 'numbers'}; take {usual}, or leave it out"
-            )
-        return UserCode("learning.learner.loss", self.loss, "netsim.loss")
+        if self.loss not in ("mse", "cross-entropy"):
+            return UserCode("learning.learner.loss", self.loss, "netsim.loss")
+        raise BadInput(
+            f"learning.learner.loss: {self.loss} does not fit to labels that are "
+            f"{'classes' if has_classes else 'numbers'}; take {usual}, or leave it out"
+        )
 
     def _build(self, samples: SampleFormat | None) -> "StackedModule":
         from fl.networks.stacked import Blueprint, build_stacked
 
+        source = self._code if self._source is None else self._source
+        arguments = json.dumps(self.arguments, sort_keys=True)
+        loss = self._choose_loss(samples)
         return build_stacked(
-            Blueprint(
-                self._module_code if self._source is None else self._source,
-                json.dumps(self.arguments, sort_keys=True),
-                samples,
-                self._loss_source(samples),
-                self.precision,
-                self.device,
-            )
+            Blueprint(source, arguments, samples, loss, self.precision, self.device)
         )
 
-    def _net(self, model: Model) -> "StackedModule":
+    def build_net(self, model: Model) -> "StackedModule":
         """The module for the samples of a model."""
         if "format" not in model.constants:
             return self._build(None)
         *shape, classes, largest = model.constants["format"][0].tolist()
-        shape = tuple(int(n) for n in shape)
-        return self._build(SampleFormat(shape, int(classes), largest))
+        return self._build(SampleFormat(tuple(map(int, shape)), int(classes), largest))
 
     def init(self, public: Public, rng: Rng) -> Model:
-        n = public.n_model
         samples = public.samples
-        net = self._build(samples)
-        parameters = net.draw_parameters(n, rng)
-        if samples is not None:
-            sample_format = [*samples.shape, samples.classes, samples.largest]
-            return Model(parameters, {"format": np.tile(np.array(sample_format, float), (n, 1))})
-        constants = {
-            "centre_m": np.tile(public.area.centre_m, (n, 1)),
-            "scale_m": np.tile(public.area.side_m / 2 / np.sqrt(3.0), (n, 1)),
-            "rsrp_mean_dbm": np.full(n, self.public_rsrp_mean_dbm),
-            "rsrp_std_db": np.full(n, self.public_rsrp_std_db),
-        }
-        return Model(parameters, constants)
+        parameters = self._build(samples).draw_parameters(public.n_model, rng)
+        if samples is None:
+            constants = self.compute_constants(*self.standardise_by_area(public))
+            return Model(parameters, constants)
+        numbers = np.array([*samples.shape, samples.classes, samples.largest], float)
+        return Model(parameters, {"format": np.tile(numbers, (public.n_model, 1))})
 
     # -- learning
 
@@ -260,77 +235,65 @@ class TorchNet(LocalTraining, LayeredLearner):
     ) -> DenseUpdates:
         """Updates of local training; offset (n, d) is added to every gradient of a row."""
         x, y = self._prepare_samples(model, data.model[data.row_of_sample], data.x, data.y)
-        values = self._net(model).train(
-            model.parameters, replace(data, x=x, y=y), self, rng, offset
-        )
-        bound = self.bound_record(data, model) if self._has_record_bound else None
+        read = replace(data, x=x, y=y)
+        values = self.build_net(model).train(model.parameters, read, self, rng, offset)
+        bound = None
+        if self.sample_clip is not None and self._has_record_bound:
+            bound = Bound.from_record(self.learning_rate * self.sample_clip, data, model)
         return DenseUpdates(data.ue, data.model, data.count.astype(float), values, bound=bound)
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         return replace(model, parameters=model.parameters + merged)
 
     def train_from_scratch(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model:
-        """As UEs that hold all samples of a model each, with Adam [Kingma and Ba 2015, Algorithm
-        1].
-        """
-        central = self.model_copy(update={**_CENTRAL, "local_epochs": epochs})
-        start = replace(
-            model, parameters=self._net(model).draw_parameters(len(model.parameters), rng)
-        )
-        order = np.argsort(samples.model, kind="stable")
-        number = np.arange(len(model.parameters))
-        ptr = compute_bounds(np.bincount(samples.model, minlength=len(number)))
-        time_s = np.zeros(len(order))
-        everything = Local(number * 0, number, ptr, samples.x[order], samples.y[order], time_s)
-        updates = central.train(start, everything, rng)
-        return replace(model, parameters=start.parameters + updates.values)
+        """As one UE for each model that holds all its samples, with Adam."""
+        from fl.networks.central import gather_samples
+
+        usual = LocalTraining(local_epochs=epochs, **_CENTRAL)
+        central = self.model_copy(update=dict(usual))
+        n_model = len(model.parameters)
+        start = self.build_net(model).draw_parameters(n_model, rng)
+        everything = gather_samples(n_model, samples.model, samples.x, samples.y)
+        updates = central.train(replace(model, parameters=start), everything, rng)
+        return replace(model, parameters=start + updates.values)
 
     # -- asking
 
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
-        figures = self._score(model, held_out) if len(held_out) else None
         if "format" not in model.constants:
-            names: tuple[str, ...] = ("rmse_db", "mape_percent")
-        elif model.constants["format"][0][-2]:
-            names = ("accuracy_percent", "constant_accuracy_percent", "cross_entropy_nats")
-        else:
-            names = ("rmse",)
-        return dict(zip(names, figures or [nan] * len(names), strict=True))
+            return super().evaluate(model, held_out)
+        from fl.networks.stacked import LOSSES
 
-    def _score(self, model: Model, held_out: HeldOut) -> list[float]:
-        net = self._net(model)
+        net = self.build_net(model)
         y = held_out.y
-        if net.samples.classes:
-            from fl.networks.stacked import compute_cross_entropies
+        out = net.predict(model.parameters, held_out.model, held_out.x).cpu()
+        if not net.samples.classes:
+            with np.errstate(over="ignore", invalid="ignore"):
+                squared = (out.double().numpy() - y) ** 2
+            return {"rmse": float(np.sqrt(squared.mean())) if len(y) else nan}
+        names = ("accuracy_percent", "constant_accuracy_percent", "cross_entropy_nats")
+        if not len(y):
+            return dict.fromkeys(names, nan)
+        is_right = out.argmax(dim=1).numpy() == y
+        commonest = np.unique(y, return_counts=True)[1].max()
+        loss = LOSSES["cross-entropy"](out, net.to_labels(y).cpu())
+        figures = 100.0 * is_right.mean(), 100.0 * commonest / len(y), loss.double().mean()
+        return dict(zip(names, map(float, figures), strict=True))
 
-            logits = net.predict(model.parameters, held_out.model, held_out.x)
-            loss = compute_cross_entropies(logits, net.to_labels(y).cpu())
-            right = logits.argmax(dim=1).numpy() == y
-            commonest = np.unique(y, return_counts=True)[1].max()
-            share = float(commonest / len(y))
-            return [100.0 * float(right.mean()), 100.0 * share, float(loss.double().mean())]
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            error = self.predict_labels(model, held_out.model, held_out.x) - y
-            rmse = float(np.sqrt((error**2).mean()))
-            if net.blueprint.samples is not None:
-                return [rmse]
-            return [rmse, float(100 * np.abs(error / y).mean())]
-
-    def predict_labels(self, model: Model, model_of: IntArray, x: FloatArray) -> FloatArray:
-        """Labels (N,) that models model_of (N,) predict of samples x (N, p): dBm at places."""
-        z, _ = self._prepare_samples(model, model_of, x, None)
-        out = self._net(model).predict(model.parameters, model_of, z).double().numpy()
-        if self.labels == "raw" or "format" in model.constants:
+    def predict_dbm(self, model: Model, model_of: IntArray, position_m: FloatArray) -> FloatArray:
+        z, _ = self._prepare_samples(model, model_of, position_m, None)
+        out = self.build_net(model).predict(model.parameters, model_of, z).double().cpu().numpy()
+        if self.labels == "raw":
             return out
         c = model.constants
         return c["rsrp_mean_dbm"][model_of] + c["rsrp_std_db"][model_of] * out
 
-    def predict_dbm(
-        self, model: Model, model_of: IntArray, position_m: FloatArray
+    def predict_strongest_dbm(
+        self, model: Model, place_m: FloatArray, models: IntArray
     ) -> FloatArray | None:
         if "format" in model.constants:
             return None
-        return self.predict_labels(model, model_of, position_m)
+        return super().predict_strongest_dbm(model, place_m, models)
 
     def compute_record_losses(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
@@ -339,26 +302,24 @@ class TorchNet(LocalTraining, LayeredLearner):
         together.
         """
         z, target = self._prepare_samples(model, model_of, x, y)
-        return self._net(model).compute_record_losses(model.parameters, model_of, z, target)
+        net = self.build_net(model)
+        out = net.predict(model.parameters, model_of, z)
+        return net.apply_loss(out, net.to_labels(target)).double().cpu().numpy()
 
     def compute_record_gradients(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
         z, target = self._prepare_samples(model, model_of, x, y)
-        gradients = np.empty((len(x), model.parameters.shape[1]))
-        net = self._net(model)
-        for block, g in net.compute_record_gradients(model.parameters, model_of, z, target):
-            gradients[block] = g
-        return gradients
+        net = self.build_net(model)
+        return net.compute_record_gradients(model.parameters, model_of, z, target)
 
     def compute_record_gradient_norms(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
-        z, target = self._prepare_samples(model, model_of, x, y)
         norm = np.empty(len(x))
-        net = self._net(model)
-        for block, g in net.compute_record_gradients(model.parameters, model_of, z, target):
-            norm[block] = np.linalg.norm(g, axis=1)
+        for b in split_blocks(len(x), _BLOCK):
+            gradients = self.compute_record_gradients(model, model_of[b], x[b], y[b])
+            norm[b] = np.linalg.norm(gradients, axis=1)
         return norm
 
     def _prepare_samples(
@@ -375,28 +336,14 @@ class TorchNet(LocalTraining, LayeredLearner):
 
     # -- what attacks read
 
-    @property
-    def update_over_gradient(self) -> float:
-        """The learning rate; NaN where steps have a size of their own."""
-        return self.learning_rate if self.optimiser.linear else nan
-
-    def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:
-        return model.constants["centre_m"], model.constants["scale_m"]
-
-    def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        weights = self.select_layer(updates, 1)
-        return weights[:, :2].transpose(0, 2, 1), weights[:, -1]
-
     def select_layer(self, updates: FloatArray, layer: int) -> FloatArray:
-        net: StackedModule = self._stacked or self._build(None)
-        name = net.layers[layer - 1]
-        weight, bias = net.select(updates, f"{name}.weight"), net.select(updates, f"{name}.bias")
-        return np.concatenate([weight.transpose(0, 2, 1), bias[:, None]], axis=1)
+        net = self._build(None) if self._net is None else self._net
+        return net.select_layer(updates, net.layers[layer - 1])
 
     def compute_layer_input(
         self, model: Model, model_index: int, place_m: FloatArray, layer: int
     ) -> FloatArray:
-        net = self._net(model)
+        net = self.build_net(model)
         z, _ = self._prepare_samples(model, np.full(len(place_m), model_index), place_m, None)
-        h = net.compute_layer_inputs(model.parameters[model_index], z, net.layers[layer - 1])
+        h = net.compute_layer_input(model.parameters[model_index], z, net.layers[layer - 1])
         return np.column_stack([h, np.ones(len(h))])

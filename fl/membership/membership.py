@@ -316,7 +316,8 @@ def _list_models(view: View, start: Model) -> tuple[Model, Model, IntArray]:
     model = view.source_model
     constants = {name: value[model] for name, value in start.constants.items()}
     before = Model(start.parameters[model], constants)
-    return before, Model(start.parameters[model] + view.update, constants), view.source
+    step = view.update[:, : start.parameters.shape[1]]  # others of its numbers are no weights
+    return before, Model(start.parameters[model] + step, constants), view.source
 
 
 def _centre_scores(score: FloatArray, device: IntArray) -> FloatArray:

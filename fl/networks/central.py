@@ -31,8 +31,13 @@ def train_centrally(
     samples stays as it is. `SETTINGS` are in single precision, which is faster and as good [Kingma
     and Ba 2015, Algorithm 1].
     """
+    everything = gather_samples(len(start), model_of, z, y)
+    return start + train_regression(net, start, everything, settings, rng).values
+
+
+def gather_samples(n_model: int, model_of: IntArray, x: FloatArray, y: FloatArray) -> Local:
+    """Samples (N,) as those of one device for each model."""
     order = np.argsort(model_of, kind="stable")
-    model = np.arange(len(start))
-    ptr = compute_bounds(np.bincount(model_of, minlength=len(start)))
-    all_of_it = Local(np.zeros_like(model), model, ptr, z[order], y[order], np.zeros(len(order)))
-    return start + train_regression(net, start, all_of_it, settings, rng).values
+    model = np.arange(n_model)
+    ptr = compute_bounds(np.bincount(model_of, minlength=n_model))
+    return Local(np.zeros_like(model), model, ptr, x[order], y[order], np.zeros(len(order)))

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from fl.networks.mlp import Mlp
-from fl.optimisers import Optimiser, Sgd
+from fl.optimisers import Optimiser, Sgd, compute_batch_sizes, order_by_steps
 from fl.types import DenseUpdates, Local
 from netsim.columns import split_blocks
 from netsim.compiled import compiled
@@ -34,7 +34,8 @@ POLYAK = 3.0
 
 @dataclass(frozen=True)
 class SgdSettings:
-    """Local training settings: step size, mini-batch (the word all: full batch), epochs, dropout.
+    """Local training settings: step size, mini-batch (the word all: full batch, or a share of the
+    device's samples), epochs, dropout.
 
     sample_clip is the largest L2 norm of one sample's gradient in the mean of a batch; None leaves
     them as they are. proximal is mu of the term mu/2 |w - w_before|^2 that is added to the loss;
@@ -54,6 +55,7 @@ class SgdSettings:
     precision: Literal[32, 64] = 64
     polyak: bool = False
     weight_decay: float = 0.0
+    batch_share: float | None = None
 
     @property
     def dtype(self) -> Any:
@@ -64,9 +66,7 @@ class SgdSettings:
 
     def compute_batch_sizes(self, count: IntArray) -> IntArray:
         """Samples of a full mini-batch of devices with count (n,) samples."""
-        if self.batch_size == "all":
-            return count
-        return np.minimum(count, self.batch_size)
+        return compute_batch_sizes(count, self.batch_size, self.batch_share)
 
 
 def train_regression(
@@ -92,7 +92,7 @@ def train_regression(
         masks = 0
     n_numbers = 2 * net.n_parameters + masks
     together = max(1, _BLOCK_BYTES // (settings.precision // 8 * n_numbers))
-    ordered = np.argsort(-data.count, kind="stable")[: np.count_nonzero(data.count)]
+    ordered = order_by_steps(data.count, settings.compute_batch_sizes(data.count))
     for rows in (ordered[block] for block in split_blocks(len(ordered), together)):
         before = first[data.model[rows]]
         local = read(data.select(rows))
@@ -106,7 +106,7 @@ def _train(
     net: Mlp, before: FloatArray, data: Local, settings: SgdSettings, rng: Rng
 ) -> FloatArray:
     """Networks (k, d) after training from before (k, d) on data of k devices, those with the most
-    samples first.
+    steps first.
     """
     w = before.copy()
     g = np.zeros_like(before)
@@ -120,7 +120,7 @@ def _train(
     shape = _Shape.from_settings(net, settings, size[0])
     for epoch in range(settings.local_epochs):
         order = np.arange(len(data.x))
-        if settings.batch_size != "all":
+        if settings.batch_size != "all" or settings.batch_share not in (None, 1):
             order = rng.draw_orders(f"order{epoch}m", owner, count) + np.repeat(
                 data.ptr[:-1], count
             )

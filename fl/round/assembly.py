@@ -91,10 +91,12 @@ def build_setup(
     setting = world.setting
     streams = world.ground.streams
     source = learning.learner
-    learner = source.trained
-    learning = prepare_learner(learning, rehearsed)
+    data = learning.data.fit_world(world.area, find_origin_deg(world))
+    known = learning.model_copy(update={"learner": source.trained, "data": data})
+    learning = prepare_learner(known, rehearsed)
+    learner = learning.learner
     fitted = tuple(attack.fit_cells(learner, world.area) for attack in learning.attacks)
-    learning = learning.model_copy(update={"attacks": fitted, "learner": learner})
+    learning = learning.model_copy(update={"attacks": fitted})
     _check_world(world, learning, power)
     counts = None
     statistics = None
@@ -157,8 +159,9 @@ def build_setup(
         attack.check(public, n_targets)
     last = world.clock.count_rounds(world.duration_s, learning.round_s)
     last = min(last, learning.rounds or last)
+    attached = source.attach(world, learning.round_s, last, rehearsed)
     return Setup(
-        source=source.attach(world, learning.round_s, last, rehearsed),
+        source=None if attached is source else attached,
         learning=learning,
         power=power,
         uplink=setting.radio.uplink,

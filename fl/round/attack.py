@@ -12,9 +12,8 @@ from fl.round.replica import PublicReplica
 from fl.round.state import Merge, Phase, States
 from fl.round.uploads import Uploads
 from fl.tracking.pseudonyms import Names, give_names
-from fl.types import ESTIMATE_KINDS, Estimates, Model
+from fl.types import Estimates, Model
 from netsim.checkpoint import save_tree, to_tree
-from netsim.errors import BadInput
 from netsim.units import BoolArray, IntArray
 
 
@@ -66,7 +65,6 @@ def attack_views(phase: Phase, merge: Merge, views: list[View], states: States) 
         translated = []
         for view in views:
             estimates, states[word] = attack.run(view, facts, states[word], rng)
-            _check_kinds(attack.label, estimates)
             translated.append(names.translate(estimates))
         attacked.estimates[attack.label] = Estimates.join(translated)
         if phase.setup.self_tests and learning.threat.can_train:
@@ -75,16 +73,6 @@ def attack_views(phase: Phase, merge: Merge, views: list[View], states: States) 
         if belief is not None:
             attacked.beliefs[attack.label] = names.translate_belief(belief)
     return attacked
-
-
-def _check_kinds(label: str, estimates: Estimates) -> None:
-    """Raise BadInput where estimates of an attack say what no measure knows."""
-    unknown = set(estimates.what).difference(ESTIMATE_KINDS)
-    if unknown:
-        raise BadInput(
-            f"attack {label}: estimates say {min(unknown)!r}, which no measure knows; "
-            f"known words are {', '.join(ESTIMATE_KINDS)}"
-        )
 
 
 def _rename_views(

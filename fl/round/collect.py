@@ -87,7 +87,9 @@ def collect_samples(
     learning = setup.learning
     now_s = world.env.now
     wall_s = float(world.clock.wall_s(np.array(now_s)))
-    conditions = Conditions(now_s, wall_s, world.locate_ues(), world.places.home_m)
+    conditions = Conditions(
+        now_s, wall_s, world.locate_ues(), world.places.home_m, *states["links"]
+    )
     of_run = setup.streams
     rng = of_run.derive_rng("availability")
     is_available, states["availability"] = learning.availability.find_available(
@@ -118,6 +120,7 @@ def collect_samples(
         kept &= is_kept_by_rule
     if withheld:
         local = local.keep(kept).nonempty()
+    local = replace(local, x=np.asarray(local.x))  # large arrays are read here
     # c  curate: what UEs do to their data before they learn from them
     local, steps = curate(learning, local, facts, states, streams)
     # what some rules of aggregation have UEs tell the server: histograms of their labels

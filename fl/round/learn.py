@@ -15,12 +15,17 @@ from fl.types import Local, NoUpdates, RoundContext, Spend, Updates
 
 def learn_updates(phase: Phase, local: Local, states: States) -> Updates:
     """Step d: an update (n, d) of each UE and model with data (n,), from the model that the server
-    published.
+    published; malicious UEs poison theirs.
 
     states: changed in place.
     """
     setup = phase.setup
     learning = phase.learning
+    malicious = learning.malicious
+    if malicious is not None:
+        chosen = states["malicious"][local.ue]
+        samples = chosen[local.row_of_sample]
+        local = malicious.poison_data(local, samples, phase.facts.public)
     if setup.learns:
         rng = phase.streams.derive_learner_rng(phase.name)
         updates, states["learner"] = setup.trainer.train_with_state(
@@ -28,6 +33,8 @@ def learn_updates(phase: Phase, local: Local, states: States) -> Updates:
         )
     else:
         updates = NoUpdates.from_local(local, phase.model.parameters.shape[1])
+    if malicious is not None and not malicious.past_defenses:
+        updates = malicious.poison_updates(updates, chosen)
     return setup.probe.replace_updates(phase, updates, find_norm_bound(learning, states))
 
 

@@ -19,6 +19,7 @@ from fl.data.measured import Measured
 from fl.defenses import DEFENSES, WHOLE_BOUND, Defense
 from fl.leakage.leakage import Leakage
 from fl.learners import LEARNERS, Learner
+from fl.malicious import MALICIOUS, Malicious
 from fl.query import QUERIES, Off, Query
 from fl.references import References
 from fl.server import SERVERS, Server, Synchronous
@@ -103,6 +104,8 @@ class Learning(Part):
     """what is learnt"""
     curation: tuple[Annotated[Curation, CURATIONS], ...] = ()
     """what devices do to their data first, in order"""
+    malicious: Annotated[Malicious, MALICIOUS] | None = None
+    """UEs that send what is to harm the model; none: there are none"""
     defenses: tuple[Annotated[Defense, DEFENSES], ...] = ()
     """what stands between an update and the server, in order"""
     aggregation: Annotated[Aggregation, AGGREGATIONS] = FedAvg()
@@ -282,6 +285,8 @@ class Learning(Part):
         for i, step in enumerate(self.curation):
             refuse_unmet(f"curation[{i}]", step, offered)
             offered = (offered - {UNTOUCHED} if step.by_place else offered) | step.offers
+        if self.malicious is not None:
+            refuse_unmet("malicious", self.malicious, offered)
         # the selection of records depends on all of them; a measurement may decide when its UE
         # sends, no image does
         if (

@@ -44,6 +44,12 @@ def write_round(recorder: Recorder, world: World, learning: Learning, outcome: R
     }
     recorder.write_row("rounds", **figures)
     metrics = _list_metrics(learning, state, scores | diagnosis)
+    if learning.malicious is not None:
+        metrics += _write_malicious(recorder, outcome)
+        reached = learning.malicious.score(
+            learning.learner, state.model, held_out.usual, outcome.facts.public
+        )
+        metrics += _list_figures([("malicious", reached)])
     recorder.write("metrics", to_columns("metrics", [{**merged, **row} for row in metrics]))
     write_request(recorder, state.ledger, outcome.facts, last.merged_s, collected, outcome.spends)
     before = outcome.before
@@ -413,6 +419,28 @@ def _list_metrics(learning: Learning, state: RoundState, scores: Metrics) -> lis
     for defense in learning.defenses:
         figures.append((defense.label, defense.collect_figures(parts[defense.word])))
     return _list_figures(figures) + list_attack_metrics(learning, state)
+
+
+def _write_malicious(recorder: Recorder, outcome: RoundOutcome) -> list[Row]:
+    """Append the updates of malicious UEs; how many there are, and what they weigh."""
+    number = outcome.facts.round
+    for merge in outcome.merges:
+        uploads = merge.uploads
+        rows = np.flatnonzero(outcome.state.parts["malicious"][uploads.ue])
+        _append_rows(
+            recorder,
+            "malicious",
+            rows,
+            uploads.made,
+            uploads,
+            phase=merge.phase,
+            round=number,
+            time_s=uploads.arrived_s,
+        )
+    weight = uploads.weight
+    percent = 100.0 * weight[rows].sum() / weight.sum() if weight.any() else 0.0
+    figures = {"updates": float(len(rows)), "weight_percent": percent}
+    return _list_figures([("malicious", figures)])
 
 
 def list_attack_metrics(learning: Learning, state: RoundState) -> list[Row]:

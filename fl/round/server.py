@@ -20,7 +20,7 @@ from fl.round.leaked import measure_leakage
 from fl.round.merge import merge_uploads
 from fl.round.send import Sending, prepare_uploads, receive_uploads, stop_late
 from fl.round.setup import RoundStreams, Setup
-from fl.round.state import Collected, Merge, Phase, RoundOutcome, RoundState
+from fl.round.state import Collected, Merge, Phase, RoundOutcome, RoundState, note_links
 from fl.round.uploads import Uploads
 from fl.types import AnySpend, HeldOut, Model, RoundContext
 from netsim.checkpoint import save_tree, to_tree
@@ -159,6 +159,7 @@ class LearningServer:
             uploads = receive_uploads(
                 self.setup, uploads, channel, sending.of_row, phase_streams, sending
             )
+            note_links(uploads, state.parts)
             # i  merge, j  observe, k  attack
             merges.append(
                 self._merge_and_attack(phase, uploads, self._find_times_s(phase, uploads))
@@ -553,6 +554,7 @@ class LearningServer:
             )
             order += of_row[rows].tolist()
         received = Uploads.join(pieces).select(np.argsort(order, kind="stable"))
+        note_links(received, self.state.parts)
         self.state.flight = flight.with_ended(received)
 
     def _merge_arrived(self, uploads: Uploads) -> None:

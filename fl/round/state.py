@@ -31,7 +31,8 @@ States = dict[str, State]
 """What the parts of a round remember, by the words that also name their random streams:
 `defense.clip`, `power`.
 
-That of the server optimiser has the phase of the learner; `names` are those under which the
+That of the server optimiser has the phase of the learner; `links` (4, n_ue) are those of the last
+uploads (see `fl.availability.Conditions`); `names` are those under which the
 attacker sees UEs.
 """
 
@@ -43,11 +44,12 @@ def start_parts(setup: Setup, n_ue: int) -> States:
     pseudonyms = learning.threat.pseudonyms if learning.threat.renames else Permanent()
     states = {
         "data": learning.data.with_days(data, setup.days),
-        "learner": learning.learner.start_ues(n_ue),
+        "learner": setup.trainer.start_ues(n_ue),
         "query": learning.request_policy.start(n_ue),
         "aggregation": learning.aggregation.start(),
         "power": setup.power.start(n_ue),
         "availability": learning.availability.start(n_ue),
+        "links": np.full((4, n_ue), np.nan),
         "names": Names.start(pseudonyms, n_ue),
         "membership": {} if learning.membership is None else learning.membership.start(),
     }
@@ -56,11 +58,25 @@ def start_parts(setup: Setup, n_ue: int) -> States:
     states |= {defense.word: defense.start(n_ue) for defense in learning.defenses}
     for attack in learning.attacks:
         states[attack.word] = attack.start()
+    if learning.malicious is not None:
+        rng = setup.streams.derive_rng("malicious")
+        states["malicious"] = learning.malicious.choose_ues(n_ue, rng)
     if learning.audit is not None:
         states["audit"] = np.zeros((0, 5 + 2 * learning.audit.canaries))
     for phase in learning.learner.phases:
         states[f"server_optimiser.{phase}"] = learning.server_optimiser.start()
     return states
+
+
+def note_links(uploads: Uploads, states: States) -> None:
+    """Remember links of uploads (n,) that have ended, as `Conditions` has them; states: changed in
+    place.
+    """
+    channel = uploads.channel
+    links = states["links"].copy()
+    ended = uploads.rsrp_dbm, channel.sinr, channel.rate_bps, ~channel.decoded
+    links[:, uploads.ue] = ended
+    states["links"] = links
 
 
 def collect_standings(learning: Learning, states: States) -> list[Standing]:

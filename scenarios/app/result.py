@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import re
 import sys
 import traceback
 import webbrowser
@@ -17,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netsim.errors import BadInput
+from netsim.record import write_text
 from netsim.safe import describe_file_kind
-from scenarios.app.results.folder import PAGE, RUNS
+from scenarios.app.results.folder import PAGE, RUNS, STUDY
 from scenarios.app.results.kinds import detect_kind
 from scenarios.app.results.read import (
     Frames,
@@ -32,6 +34,8 @@ from scenarios.app.results.summary_keys import NAME, read_value
 from scenarios.app.run.events import Watch, ignore_event, was_interrupted
 from scenarios.app.run.how import DEFAULT_RESOURCES, Resources
 from scenarios.app.study import Fields
+from scenarios.app.study.python_values import refuse_held_parts
+from scenarios.app.study.yaml_document import read_file_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -243,6 +247,15 @@ class Result(Fields):
 
         page = self.folder / PAGE
         return page if describe_file_kind(page) else write_run_page(self.run)
+
+    def save(self, path: str | Path) -> None:
+        """Write its study as a scenario, with every default, for `netsim run`.
+
+        Raises BadInput: a part of it lives in Python alone.
+        """
+        text = read_file_text(self.folder / STUDY)
+        refuse_held_parts(text, path)
+        write_text(Path(path), re.sub("^#.*\n", "", text, flags=re.MULTILINE))
 
     def show(self) -> Path:
         """Open its page in a browser, where there is one; returns the page."""

@@ -2,14 +2,16 @@
 
 from datetime import date, datetime
 from pathlib import Path
+from typing import ClassVar, Literal
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 import pytest
 from fl_values import read_changes
+from numpy.testing import assert_allclose, assert_array_equal
 
-from fl.availability import AVAILABILITIES, AtHome, Battery, Charge, Charging, Conditions
+from fl.availability import AVAILABILITIES, Always, AtHome, Battery, Charge, Charging, Conditions
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.rng import Streams
@@ -235,3 +237,53 @@ def test_in_a_run_batteries_empty_updates_are_lost_and_ues_are_asked_again_when_
                 expected = spent_j == pytest.approx(charge_j, rel=1e-6)
                 assert (sent.fate[number, ue] == "exhausted") == (expected)
                 charge_j -= spent_j
+
+
+# --- the last link
+# ----------------------------------------------------------------------------------------
+
+
+class StrongestHalf(Always):
+    """The half of the UEs with the strongest last links, and those that have sent nothing yet."""
+
+    kind: Literal["strongest-half"] = "strongest-half"
+    by_place = by_history = True
+    seen: ClassVar[list[Conditions]] = []
+
+    def find_available(self, conditions, state, rng):
+        type(self).seen.append(conditions)
+        known = np.nan_to_num(conditions.rsrp_dbm, nan=np.inf)
+        return known >= np.median(known), state
+
+
+LOSSY = {
+    "world.radio.uplink": {"kind": "oma", "decoding": "error-free", "deadline_s": 1.2e-4},
+    "world.duration_s": 600,
+}
+ON_AIR = {
+    "learning.server": {"kind": "fedbuff", "buffer": 2},
+    "world.radio.dynamic_uplink": {},
+}
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer")  # a rule that no slot has
+@pytest.mark.parametrize("changes", [{}, ON_AIR], ids=["rounds", "air"])
+def test_a_rule_may_ask_the_ues_with_the_strongest_last_links(
+    tiny, tmp_path, monkeypatch, check_resumed, changes
+):
+    monkeypatch.setattr(StrongestHalf, "seen", [])
+    study = tiny(LOSSY | changes)
+    learning = study.learning.model_copy(update={"availability": StrongestHalf()})
+    study = study.model_copy(update={"learning": learning})
+    run(study, tmp_path)
+    links = pd.read_csv(tmp_path / "links.csv")
+    seen = list(StrongestHalf.seen)
+    for conditions in seen:
+        last = links[links.time_s < conditions.time_s].groupby("ue").last()
+        assert_array_equal(np.flatnonzero(np.isfinite(conditions.rsrp_dbm)), last.index)
+        assert_array_equal(conditions.lost[last.index], 1 - last.decoded)
+        assert_allclose(conditions.rsrp_dbm[last.index], last.rsrp_dbm, atol=1e-3)
+        assert_allclose(conditions.rate_bps[last.index], last.rate_bps, rtol=1e-4)
+    assert {0.0, 1.0} <= {lost for conditions in seen for lost in conditions.lost.tolist()}
+    assert links[links.time_s > 60].groupby("time_s").ue.nunique().max() == 2
+    check_resumed(study, 4)

@@ -15,15 +15,15 @@ from numpy.linalg import norm
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx, mark
-from torch import from_numpy
 from torch.autograd import grad
 from torch.nn import functional
 
-from fl.data.images import Dirichlet, Images, LabelSkew, load_collection, read_idx
-from fl.learners.image_net import ImageNet
-from fl.networks.classifiers import Cnn, Perceptron
+from fl.data.images import Images, load_collection, read_idx
+from fl.data.partitions import Dirichlet, LabelSkew
+from fl.learners.torch_net import TorchNet
 from fl.networks.pooling import pool_max
-from fl.networks.sgd_classification import ClassificationSettings, Classifier, _sum_clipped
+from fl.networks.stacked import sum_clipped
+from fl.optimisers import Momentum
 from fl.types import HeldOut, Public, SampleFormat
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -37,7 +37,6 @@ from scenarios.app.results.summary_keys import find_measure
 
 RNG = Streams(4).derive_rng("data")
 DIGITS = SampleFormat((1, 8, 8), 10, 255.0)
-CPU = torch.device("cpu")
 
 
 def idx(values):
@@ -118,19 +117,19 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path):
 
 def test_the_digits_are_split_class_by_class():
     digits = load_collection(None)
-    assert len(digits.train) + len(digits.held_out) == 1797
-    assert digits.train.max() == 255
-    assert 355 <= len(digits.held_out) <= 359
-    share = np.bincount(digits.held_out_label) / np.bincount(digits.label)
+    assert digits.x.array.shape == (1797, 64)
+    assert digits.x.array.max() == 255
+    assert 355 <= digits.held_out.sum() <= 359
+    share = np.bincount(digits.label[digits.held_out]) / np.bincount(digits.label[~digits.held_out])
     assert (np.abs(share - 0.25) < 0.02).all()
 
 
 def test_mnist_is_what_it_was_published_as(data_folder):
     """LeCun's counts."""
     mnist = load_collection(str(data_folder / "mnist"))
-    assert mnist.train.shape == (60_000, 784)
-    assert mnist.held_out.shape == (10_000, 784)
-    counts = " ".join(map(str, mnist.per_class))
+    assert mnist.x.array.shape == (70_000, 784)
+    assert mnist.held_out.sum() == 10_000
+    counts = " ".join(map(str, np.bincount(mnist.label[~mnist.held_out])))
     assert counts == "5923 6742 5958 6131 5842 5421 5918 6265 5851 5949"
     assert "".join(map(str, mnist.label[:10])) == "5041921314"
 
@@ -143,7 +142,7 @@ def deal_hands(data, n_ue, rng=RNG):
     device."""
     state = data.start(n_ue, rng)
     label = load_collection(None).label
-    hands = np.split(state.index, state.ptr[1:-1])
+    hands = np.split(state.index, np.searchsorted(state.ue, np.arange(1, n_ue)))
     return hands, np.array([np.bincount(label[hand], minlength=10) for hand in hands])
 
 
@@ -218,41 +217,22 @@ def test_devices_keep_their_images_and_take_part_when_they_measure():
     taken, state = data.take(observe(2, 0, 0, 3), np.zeros(1), state, RNG)
     assert taken.train.ue.tolist() == [0, 2, 3]
     assert taken.train.count.tolist() == [5, 5, 1]
-    assert len(taken.held_out) == len(load_collection(None).held_out)
-    assert taken.train.x.dtype == np.uint8
+    assert len(taken.held_out) == load_collection(None).held_out.sum()
+    assert np.asarray(taken.train.x).dtype == np.uint8
     later, _ = data.take(observe(3, 1), np.zeros(1), state, RNG)
     assert later.train.ue.tolist() == [1, 3]
     assert len(later.held_out) == 0
-    assert_array_equal(later.train.x[1:], taken.train.x[10:])  # ue3's one image
+    assert_array_equal(
+        later.train.x[np.arange(1, 2)], taken.train.x[np.arange(10, 11)]
+    )  # ue3's one image
 
 
 # -- networks
 
 
-def train_plainly(net, w, x, y, image, learning_rate=0.1):
-    """A full-batch step of one device, written out with torch's own layers."""
-    w = from_numpy(w).float().requires_grad_()
-    layers = [p[0] for p in net.unpack(w[None], image)]
-    z = from_numpy(x).float().view(-1, image.shape[-2], image.shape[-1]) / 255
-    if isinstance(net, Cnn):
-        k1, b1, k2, b2, *gain_offset, w3, b3, w4, b4 = layers
-        h = functional.max_pool2d(functional.conv2d(z[:, None], k1, b1), 2)
-        h = functional.max_pool2d(functional.conv2d(h, k2, b2), 2)
-        if net.batch_norm:
-            h = functional.batch_norm(h, None, None, *gain_offset, training=True)
-        hidden = functional.relu(functional.linear(h.flatten(1), w3, b3))
-        out = functional.linear(hidden, w4, b4)
-    else:
-        w1, b1, w2, b2 = layers
-        out = (z.flatten(1) @ w1 + b1).relu() @ w2 + b2
-    loss = functional.cross_entropy(out, from_numpy(y).long())
-    after = w - learning_rate * grad(loss, w)[0]
-    return (after - w).detach().numpy()
-
-
-def draw_images(counts, image, ue=None):
+def draw_images(counts, image):
     """Random images; every UE's own depend on its id only."""
-    ue = np.arange(len(counts)) if ue is None else np.asarray(ue)
+    ue = np.arange(len(counts))
     x = []
     y = []
     for u, n in zip(ue, counts, strict=True):
@@ -260,29 +240,6 @@ def draw_images(counts, image, ue=None):
         x.append(g.integers(0, 256, (n, image.shape[-2] * image.shape[-1]), np.uint8))
         y.append(g.integers(0, image.classes, n).astype(float))
     return make_local(counts, np.concatenate(x), np.concatenate(y), ue)
-
-
-def train(net, image, data, *settings, rng=RNG):
-    """Updates from the first weights, and these."""
-    start = net.draw_parameters(1, image, RNG)
-    settings = ClassificationSettings(0.1, *settings)
-    return Classifier(net, image, CPU).train(start, data, settings, rng).values, start[0]
-
-
-NETS = [
-    (Perceptron(hidden=(6,)), DIGITS),
-    (Cnn(channels=(2, 3), hidden=4), SampleFormat((1, 16, 16), 5, 255.0)),
-]
-
-
-@mark.parametrize("net, image", NETS, ids=["mlp", "cnn"])
-def test_a_full_batch_step_is_autograd_s(net, image):
-    data = draw_images([9, 4], image)
-    updates, start = train(net, image, data, 1.0, 1)
-    for k in range(2):
-        rows = slice(*data.ptr[k : k + 2])
-        expected = train_plainly(net, start, data.x[rows], data.y[rows], image)
-        assert_allclose(updates[k], expected, atol=2e-6)
 
 
 @mark.parametrize("shape", [(3, 2, 8, 6), (3, 2, 9, 7), (1, 1, 2, 3)])
@@ -302,37 +259,13 @@ def test_pooling_is_that_of_torch_also_of_equal_numbers(shape, number):
     assert torch.isnan(pool_max(broken))[0, 0, 0, 0]
 
 
-FREE = [
-    NETS[0],
-    (Cnn(channels=(2, 3), hidden=4, batch_norm=False), SampleFormat((1, 16, 16), 5, 255.0)),
-]
-
-
-@mark.parametrize("net, image", FREE, ids=["mlp", "cnn"])
-def test_gradients_are_clipped_image_by_image(net, image):
-    """The mean of the images' own steps, each cut to the norm: by hand, image by image."""
-    data = draw_images([9, 4], image)
-    clip = 0.7
-    updates, start = train(net, image, data, 1.0, 1, clip)
-    for k in range(2):
-        rows = range(*data.ptr[k : k + 2])
-        steps = np.stack(
-            [train_plainly(net, start, data.x[[i]], data.y[[i]], image, 1.0) for i in rows]
-        )
-        norms = norm(steps, axis=1, keepdims=True)
-        assert norms.max() > clip
-        cut = steps * np.minimum(1.0, clip / norms)
-        assert_allclose(updates[k], 0.1 * cut.mean(axis=0), atol=2e-6)
-
-
 @mark.parametrize("bits", [32, 64])
 @mark.parametrize("hidden, rate, clip", [(6, 0.5, 0.3), (64, 1e-3, 1e-3), (64, 1e-4, 1e-12)])
 def test_an_image_moves_an_update_by_its_bound_at_most(hidden, rate, clip, bits):
     """However small a step is beside the weights, which round to 3e-9 at 32 bits, and to 6e-18 at
     64."""
-    net = Perceptron(hidden=(hidden,))
     settings = {"learning_rate": rate, "batch_share": 1.0, "sample_clip": clip, "precision": bits}
-    learner = ImageNet(network=net, **settings)
+    learner = TorchNet(module="perceptron", arguments={"hidden": [hidden]}, **settings)
     model = learner.init(Public(Area(0, 0, 1, 1), 1, samples=DIGITS), RNG)
     data = draw_images([140, 40], DIGITS)
     updates = learner.train_locally(model, "all", data, RNG)
@@ -353,45 +286,27 @@ def test_an_image_whose_gradient_overflows_moves_no_more():
     inf = torch.inf
     gradients = torch.tensor([[3.0, 4.0], [inf, 0.0], [torch.nan, 0.0], [0.3, 0.4], [3e38, 3e38]])
     finite = np.array([0.6 + 0.3 + 0.5**0.5, 0.8 + 0.4 + 0.5**0.5])
-    assert norm(_sum_clipped(gradients, 1.0).numpy() - finite) <= 1.0 + 1e-6
+    assert norm(sum_clipped(gradients, 1.0).numpy() - finite) <= 1.0 + 1e-6
 
 
 def test_no_bound_on_records_where_none_is_proven():
-    bounded = {"network": Perceptron(hidden=(6,)), "batch_share": 1.0, "sample_clip": 1.0}
+    bounded = {"module": "perceptron", "batch_share": 1.0, "sample_clip": 1.0}
+    assert "record bound" in TorchNet(**bounded).offers
     for changes in ({"batch_share": 0.1}, {"local_epochs": 2}, {"sample_clip": None}):
-        assert "record bound" not in ImageNet(**bounded | changes).offers
-    with pytest.raises(ValueError, match="batch_norm: off, or kind: mlp"):
-        ImageNet(network=Cnn(), sample_clip=1.0)
-
-
-@mark.parametrize("net, image", NETS, ids=["mlp", "cnn"])
-def test_cohorts_train_as_solo_devices_do(net, image):
-    """Devices of different size together, and each alone: the same steps, padding touches
-    nobody."""
-    counts = [13, 1, 40, 7]
-    data = draw_images(counts, image)
-    together, _ = train(net, image, data, 0.3, 2)
-    assert ClassificationSettings(0.1, 0.3, 2).compute_batch_sizes(data.count).tolist() == [
-        4,
-        1,
-        12,
-        3,
-    ]
-    for k, n in enumerate(counts):
-        alone, _ = train(net, image, draw_images([n], image, [k]), 0.3, 2)
-        assert_allclose(together[k], alone[0], atol=2e-6)
-    assert_array_equal(together, train(net, image, data, 0.3, 2)[0])
-    shuffled, _ = train(net, image, data, 0.3, 2, rng=Streams(5).derive_rng("data"))
-    assert np.abs(together - shuffled).max() > 1e-4
+        assert "record bound" not in TorchNet(**bounded | changes).offers
+    for changes in ({"weight_decay": 0.1}, {"optimiser": Momentum()}):
+        assert "record bound" not in TorchNet(**bounded | changes).offers
 
 
 def test_a_classifier_learns_the_digits():
-    learner = ImageNet(network=Perceptron(), learning_rate=0.2)
+    learner = TorchNet(module="perceptron", learning_rate=0.2, batch_share=0.1)
     digits = load_collection(None)
     model = learner.init(Public(Area(0, 0, 1, 1), 1, samples=digits.format), RNG)
-    data = make_local([len(digits.label)], digits.train, digits.label.astype(float))
-    nobody = np.zeros(len(digits.held_out_label), int)
-    held = HeldOut(nobody, nobody, digits.held_out, digits.held_out_label.astype(float), nobody)
+    out = digits.held_out
+    pixels = digits.x.array
+    data = make_local([(~out).sum()], pixels[~out], digits.y[~out])
+    nobody = np.zeros(out.sum(), int)
+    held = HeldOut(nobody, nobody, pixels[out], digits.y[out], nobody)
     for r in range(30):
         updates = learner.train_locally(model, "all", data, Streams(1).derive_rng("learner", r))
         model = learner.step(model, "all", updates.sum_weighted(np.ones(1), 1))
@@ -411,8 +326,10 @@ IMAGES = {
         "samples": 40,
     },
     "learning.learner": {
-        "kind": "image-net",
-        "network": {"kind": "mlp", "hidden": [12]},
+        "kind": "torch",
+        "module": "perceptron",
+        "arguments": {"hidden": [12]},
+        "batch_share": 0.1,
         "learning_rate": 0.1,
     },
     "learning.attacks": [],
@@ -449,7 +366,7 @@ def test_bad_folders_leave_with_one_line_and_no_run(tmp_path, capsys):
     for setting, reason in (
         (f"learning.data.folder={tmp_path / 'none'}", "learning.data.folder"),
         (f"learning.data.folder={tmp_path}", "learning.data.folder"),
-        ("learning.learner.network={kind: cnn}", "take network"),
+        ("learning.learner={kind: torch, module: cnn}", "take module"),
     ):
         arguments = ["run", "lapa/aggregation", "--set", setting, "--out", str(out), "--quiet"]
         assert main(arguments) == 2

@@ -18,8 +18,8 @@ from pytest import approx, mark
 from torch.autograd import grad
 
 from fl.defenses.gaussian import Gaussian
-from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
+from fl.learners.torch_net import TorchNet
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.optimisers import Adam, Momentum, Sgd
@@ -242,7 +242,7 @@ class TestSetting:
         public = Public(Area(0, 0, 1, 1), 1, samples=SampleFormat((1, 16, 16), 3, 255.0))
         updates = []
         for bits in (32, 64):
-            learner = ImageNet(precision=bits, device="cpu", batch_share=0.3)
+            learner = TorchNet(module="cnn", precision=bits, device="cpu", batch_share=0.3)
             update = learner.train_locally(learner.init(public, RNG), "all", data, RNG).values
             assert update.dtype == np.float64
             updates.append(update)

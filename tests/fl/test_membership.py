@@ -21,15 +21,15 @@ from scipy.stats import binomtest
 from tabled import cases
 
 from fl.attacks.base import View
-from fl.data.images import Dirichlet, Images, LabelSkew
+from fl.data.images import Images
 from fl.data.measured import Measured
-from fl.learners.image_net import ImageNet
+from fl.data.partitions import Dirichlet, LabelSkew
 from fl.learners.rsrp_net import RsrpNet
+from fl.learners.torch_net import TorchNet
 from fl.membership.base import AskedRecords, GradientNorm, GradientRegression, LossThreshold
 from fl.membership.membership import Membership, _centre_scores, _find_targets, infer_membership
 from fl.membership.roc import compute_auc_with_interval, compute_tpr_percent_with_interval
 from fl.membership.shadow_models import Lira, Rmia
-from fl.networks.classifiers import Perceptron
 from fl.round import server
 from fl.types import HeldOut, Model, Public, SampleFormat
 from netsim.errors import BadInput
@@ -349,7 +349,9 @@ def test_a_model_that_learns_nothing_adds_nothing(how):
 
 
 IMAGES = SampleFormat((1, 8, 8), 10, 255.0)
-SMALL_NET = ImageNet(network=Perceptron(hidden=(8,)), device="cpu")
+SMALL_NET = TorchNet(
+    module="perceptron", arguments={"hidden": [8]}, batch_share=0.1, device="cpu"
+).prepare(IMAGES, True)
 
 
 def images(partition, seed, n_ue=15):

@@ -384,10 +384,13 @@ def pick_named_m(row):
 
 
 class TestAnswers:
-    def test_the_two_of_largest_weight_best_first(self):
+    def test_all_best_first_of_which_two_are_looked_at(self):
         answers = (answer(x, x, weight) for x, weight in ((1, 0.2), (2, 0.9), (3, 0.5)))
         expected = said(*answers, (0, 0, "place", 9, 9, 5.0))
-        assert collect_answers_inside(expected, AREA)[0].place_m.tolist() == [[2, 2], [3, 3]]
+        named = collect_answers_inside(expected, AREA)[0]
+        assert named.place_m.tolist() == [[2, 2], [3, 3], [1, 1]]
+        assert named.rank.tolist() == [1, 2, 3]
+        assert named.list_candidates_m("home").tolist() == [[2, 2], [3, 3]]
 
     def test_one_place_at_every_model_counts_once(self):
         places = ((1, 0.9, 0), (1, 0.9, 4), (8, 0.1, 0), (8, 0.1, 4))

@@ -1,22 +1,24 @@
-"""Recorded updates: a run's own are replayed byte by byte, attacks see the learner that made them,
-and a folder from elsewhere is refused before the first round where it does not fit."""
+"""Recorded updates: a run's own are replayed byte by byte, and a folder from elsewhere is refused
+before the first round where it does not fit."""
 
+import hashlib
 import json
+import pickle
 
 import numpy as np
-from pytest import fixture, mark
+from pytest import fixture, mark, param
 from refused import catch_line
+from safetensors.numpy import load_file, save_file
 
+from scenarios.app.cli.commands import main
 from scenarios.app.result import run
+from scenarios.app.results.folder import read_record_table
 from scenarios.app.run.events import ignore_event
+from scenarios.app.run.setup import check_study
 from scenarios.app.study.load import parse_value
 from scenarios.app.updates import export_updates
 
 TRACKER = "{kind: tracker, shadow_ues: 6, cell_m: 100.0, own_places: true}"
-DENSITY = {
-    "learning.data": {"kind": "positions"},
-    "learning.learner": {"kind": "density", "bandwidth_m": [60.0], "grid": [20, 16]},
-}
 STUDIES = {
     "defenses, shadow UEs, losses": (
         f"[{{kind: closed-form}}, {{kind: span, rank: 2}}, {TRACKER}]",
@@ -53,50 +55,194 @@ STUDIES = {
             "world.ues.measure": "all",
         },
     ),
-    "density": ("[{kind: density-peak}]", DENSITY),
+    "density": (
+        "[{kind: density-peak}]",
+        {
+            "learning.data": {"kind": "positions"},
+            "learning.learner": {"kind": "density", "bandwidth_m": [60.0], "grid": [20, 16]},
+        },
+    ),
 }
+OF = {"kind": "rsrp-net", "hidden": [6, 4], "activation": "tanh"}
+"""The learner of the tiny study."""
 
 
 def read_tables(folder):
     return {path.name: path.read_bytes() for path in folder.glob("*.csv")}
 
 
-def record(tiny, folder, attacks="[{kind: closed-form}]", changes=None):
-    """A study, its run, and the folder of its updates."""
-    study = tiny({"learning.attacks": parse_value(attacks), **(changes or {})})
-    run(study, folder / "run")
-    export_updates(folder / "run", folder / "updates", ignore_event)
-    return study
-
-
-def replay(tiny, study, folder, changes=None, **keys):
-    """A study with the updates of a folder in place of training."""
-    learner = study.learned.learner
-    data = study.model_dump(mode="json", include={"learning"}, exclude_defaults=True)["learning"]
-    del data["learner"]
-    of = {"kind": learner.kind_name(), **learner.model_dump(mode="json", exclude_unset=True)}
-    part = {"kind": "recorded", "folder": str(folder), "of": of, **keys}
-    world = {
-        f"world.{k}": v for k, v in study.world.model_dump(mode="json", exclude_unset=True).items()
-    }
-    return tiny(
-        {
-            **world,
-            **{f"learning.{k}": v for k, v in data.items()},
-            "learning.learner": part,
-            **(changes or {}),
-        }
-    )
-
-
 @mark.parametrize("attacks, changes", STUDIES.values(), ids=STUDIES)
 def test_a_run_and_its_updates_give_the_same_bytes(attacks, changes, tiny, tmp_path):
-    study = record(tiny, tmp_path, attacks, changes)
+    changes = {"learning.attacks": parse_value(attacks), "world.duration_s": 180, **changes}
+    run(tiny(changes), tmp_path / "run")
+    export_updates(tmp_path / "run", tmp_path / "updates", ignore_event)
     part = {"kind": "recorded", "folder": str(tmp_path / "updates")}
-    learner = study.learned.learner.model_dump(mode="json", exclude_unset=True)
-    part["of"] = {"kind": study.learned.learner.kind_name(), **learner}
-    again = tiny({"learning.attacks": parse_value(attacks), **changes, "learning.learner": part})
+    part["of"] = changes.get("learning.learner", OF)
+    again = tiny({**changes, "learning.learner": part})
     run(again, tmp_path / "again")
     expected = read_tables(tmp_path / "run")
     assert "estimates.csv" in expected
     assert read_tables(tmp_path / "again") == expected
+    assert not list(tmp_path.glob(".updates-*"))
+
+
+@fixture(scope="module")
+def updates(tiny, tmp_path_factory):
+    """The folder of a run of two rounds, by the command line."""
+    folder = tmp_path_factory.mktemp("recorded")
+    run(tiny(), folder / "run")
+    assert main(["export", str(folder / "run"), "--updates", "--out", str(folder / "updates")]) == 0
+    return folder / "updates"
+
+
+@fixture
+def copy(updates, tmp_path):
+    """Its files, which a test may change."""
+    for path in updates.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    return tmp_path
+
+
+def change_card(folder, change):
+    card = json.loads((folder / "card.json").read_text())
+    change(card)
+    (folder / "card.json").write_text(json.dumps(card))
+
+
+def change_file(folder, change, number=0, seal=True):
+    """Change the arrays of a file; its digest follows."""
+    card = json.loads((folder / "card.json").read_text())
+    path = folder / card["files"][number]["file"]
+    arrays = {name: array.copy() for name, array in load_file(path).items()}
+    change(arrays)
+    save_file(arrays, path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if seal:
+        change_card(folder, lambda card: card["files"][number].update(sha256=digest))
+
+
+def build(tiny, folder, changes=None, of=OF, **keys):
+    part = {"kind": "recorded", "folder": str(folder), **keys}
+    return tiny({"learning.learner": part | ({"of": of} if of else {}), **(changes or {})})
+
+
+def test_rows_without_a_learner_are_numbers_alone(tiny, copy, out, updates):
+    changes = {"learning.attacks": [{"kind": "arrival-times"}]}
+    run(build(tiny, copy, changes, of=None), out)
+    norms = [read_record_table(f, "updates")["norm"] for f in (out, updates.with_name("run"))]
+    assert norms[0].tolist() == norms[1].tolist()
+    assert "closed-form needs" in catch_line(build, tiny, copy, of=None)
+
+
+def test_ues_without_an_update_take_no_part_and_models_are_published(tiny, copy, out, updates):
+    """ue0 leaves round 2, whose file has another model: the update that is merged moves that."""
+
+    def leave_out(arrays):
+        for name in ("update", "count"):
+            arrays[name] = arrays[name][1:]
+        arrays["parameters"] += 1.0
+
+    change_file(copy, leave_out, 1)
+    change_card(copy, lambda card: card["files"][1]["rows"].pop(0))
+    run(build(tiny, copy), out)
+    rows = read_record_table(out, "updates")
+    assert rows["ue"][rows["round"] == 1].tolist() == [0, 0, 1, 2, 3]
+    assert rows["ue"][rows["round"] == 2].tolist() == [1, 2, 3]
+    first, last = (
+        read_record_table(f, "rounds")["rmse_db"] for f in (updates.with_name("run"), out)
+    )
+    assert first[0] == last[0]
+    assert abs(first[1] - last[1]) > 0.1
+
+
+def test_a_round_may_be_said_by_its_time(tiny, copy, out, updates):
+    def say_times(card):
+        for k, entry in enumerate(card["files"]):
+            del entry["round"]
+            entry["time_s"] = 60.0 * k + 59.0
+
+    change_card(copy, say_times)
+    run(build(tiny, copy), out)
+    assert read_tables(out) == read_tables(updates.with_name("run"))
+
+
+def set_entry(**keys):
+    return lambda card: card["files"][0].update(keys)
+
+
+def spoil(name, value):
+    def change(arrays):
+        arrays[name].flat[0] = value
+
+    return change
+
+
+HOSTILE = [
+    ("card", set_entry(file="../card.json"), "should match pattern"),
+    ("card", set_entry(file="/etc/passwd"), "should match pattern"),
+    ("card", set_entry(file="none.safetensors"), "No such file"),
+    ("card", set_entry(numbers=1), "update is [5, 51], and the card says [5, 1]"),
+    (
+        "card",
+        lambda c: c["files"][0]["rows"][0].__setitem__(0, "ann"),
+        "the world has no UE ['ann']",
+    ),
+    ("card", lambda c: c["files"][0]["rows"].pop(), "update is [5, 51], and the card says [4, 51]"),
+    ("card", set_entry(round=2), "two files are of one round"),
+    ("card", set_entry(round=3), "no file is of round and phase [(1, 'all')]"),
+    ("card", set_entry(phase="other"), "no file is of round and phase [(1, 'all')]"),
+    ("card", lambda card: card.update(format=2), "Input should be 1"),
+    ("card", lambda card: card["same"].update(hidden=[6, 5]), "hidden was [6, 5], and is [6, 4]"),
+    ("card", lambda card: card["same"].update(area_m=[0, 0, 1, 1]), "area_m was [0, 0, 1, 1]"),
+    (
+        "card",
+        lambda card: card.update(constants={"scale_m": [[1, 1]]}),
+        "scale_m is (1, 2), and the learner has (2, 2)",
+    ),
+    ("file", spoil("update", np.nan), "not finite"),
+    ("file", spoil("count", np.inf), "not finite"),
+    ("file", lambda arrays: arrays.pop("parameters"), "parameters is ()"),
+    ("file", lambda arrays: arrays.pop("count"), "count"),
+    ("unsealed", spoil("update", 1.0), "another SHA-256"),
+]
+
+
+@mark.parametrize("where, change, reason", [param(*case, id=case[2][:40]) for case in HOSTILE])
+def test_what_does_not_fit_is_refused_before_the_first_round(
+    where, change, reason, tiny, copy, out
+):
+    if where == "card":
+        change_card(copy, change)
+    else:
+        change_file(copy, change, seal=where == "file")
+    line = catch_line(check_study, build(tiny, copy), thorough=True)
+    assert reason in line
+    assert str(copy) in line
+    assert catch_line(run, build(tiny, copy), out) == line
+    assert not out.exists()
+
+
+@mark.parametrize("place", ["card.json", "000001-all.safetensors"])
+def test_neither_pickles_nor_links_are_read(place, tiny, copy, tmp_path):
+    path = copy / place
+    content = path.read_bytes()
+    path.write_bytes(pickle.dumps(print))
+    assert str(path) in catch_line(check_study, build(tiny, copy))
+    path.unlink()
+    (copy / "elsewhere").write_bytes(content)
+    path.symlink_to(copy / "elsewhere")
+    if place != "card.json":
+        assert "symbolic link" in catch_line(check_study, build(tiny, copy))
+
+
+def test_an_attacker_that_trains_needs_the_learner_and_noise_a_clip(tiny, copy):
+    noise = {"learning.defenses": [{"kind": "gaussian", "noise_multiplier": 1.0}]}
+    of = {**OF, "sample_clip": 1.0}
+    tiny({"learning.learner": of, **noise})
+    assert "bound" in catch_line(build, tiny, copy, noise, of=of)
+
+
+def test_an_export_into_a_folder_that_is_there_is_refused(updates):
+    assert "is there already" in catch_line(
+        export_updates, updates.with_name("run"), updates, ignore_event
+    )

@@ -118,7 +118,7 @@ def test_a_histogram_is_disclosed_once_and_again_when_it_changes():
 
 def test_what_weighs_rows_is_refused_under_secure_aggregation(tiny):
     images = {"learning.data": {"kind": "images", "samples": 9}, "learning.attacks": []}
-    images["learning.learner"] = {"kind": "image-net", "network": {"kind": "mlp"}}
+    images["learning.learner"] = {"kind": "torch", "module": "perceptron"}
     images["learning.threat"] = {"observes": "aggregate"}
     for kind in ("wasserstein", "beda"):
         with raises(BadInput, match=f"{kind} needs updates"):

@@ -449,7 +449,7 @@ ZONE = RULES["home-zone"]
 NOISY_PLACES = [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.1}]
 IMAGES = read_yaml("""
     learning.data: {kind: images, partition: {kind: dirichlet, alpha: 1.0}},
-    learning.learner: {kind: image-net}, learning.attacks: []
+    learning.learner: {kind: torch, module: cnn}, learning.attacks: []
 """)
 
 

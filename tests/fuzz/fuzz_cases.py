@@ -382,7 +382,7 @@ FAMILIES = {
             "",
             (bytes_changed,),
             "learning.data={kind: images, folder: images}",
-            "learning.learner={kind: image-net, network: {kind: mlp, hidden: [8]}}",
+            "learning.learner={kind: torch, module: perceptron, arguments: {hidden: [8]}}",
             "learning.attacks=[]",
             folder="images",
         ),

@@ -106,7 +106,7 @@ def _short(name, study):
     kind = learning.learner.kind_name()
     if kind == "density":
         short["learning.learner.grid"] = [20, 20]
-    elif kind == "image-net":
+    elif learning.data.kind_name() == "images":
         short["learning.data.samples"] = 10
     elif kind == "radio-map":
         short["learning.learner.cell_m"] = 200 if name.startswith("cities/") else 30

@@ -136,7 +136,7 @@ def test_a_short_run_plays_and_its_world_is_the_golden_one(name, tmp_path):
     # people are asked once
     possible = lasts_s // study.round_s if lasts_s else 1 if kind == "density" else ROUNDS
     assert summary["rounds.played"] == min(ROUNDS, possible)
-    text = {"density": "rank_correlation", "image-net": "accuracy_percent"}.get(kind, "rmse_db")
+    text = {"density": "rank_correlation", "torch": "accuracy_percent"}.get(kind, "rmse_db")
     assert summary[f"utility.{text}"] is not None
 
 

@@ -11,7 +11,6 @@ from random import Random
 from typing import Annotated
 
 import pytest
-from interrupted import run_in_two
 from pages import read_csv
 from pydantic import TypeAdapter
 from rows import read_yaml
@@ -20,10 +19,11 @@ import fl
 import netsim
 import rl
 import scenarios
-from netsim.part import Named, OneOf, Part, read_descriptions
+from netsim.part import Named, OneOf, Part
 from scenarios.app.result import run
 from scenarios.app.study import slots
 from scenarios.app.study.slots import LEGAL, SLOTS, build_threat_example, judge_combinations
+from scenarios.testing import check_declaration, check_resumption
 
 MEMBERS = [
     (slot, kind, part) for slot, union in SLOTS.items() for kind, part in union.parts.items()
@@ -115,26 +115,17 @@ def pick_legal():
 
 @pytest.mark.parametrize("slot, kind, part", MEMBERS, ids=IDS)
 class TestMember:
-    def test_builds_through_its_union_from_its_example_and_writes_itself_back(
-        self, slot, kind, part
-    ):
-        assert part.example["kind"] == kind
+    def test_builds_through_its_union_from_its_example_and_is_frozen(self, slot, kind, part):
         built = TypeAdapter(Annotated[Part, SLOTS[slot]]).validate_json(json.dumps(part.example))
         assert type(built) is part
-        assert part.model_validate_json(built.model_dump_json(), strict=True) == built
+        assert built.kind == kind
         with pytest.raises(ValueError, match="Extra inputs"):
             part.model_validate_json(json.dumps({**part.example, "hiden": 1}), strict=True)
-
-    def test_is_frozen_and_says_what_it_is(self, slot, kind, part):
-        built = part.model_validate_json(json.dumps(part.example), strict=True)
         with pytest.raises(Exception, match="frozen"):
             built.kind = "other"
-        assert part.reference, "no reference"
-        assert part.__doc__
-        assert part.__doc__.strip()
-        assert not [
-            n for n in part.model_fields if n != "kind" and n not in read_descriptions(part)
-        ]
+
+    def test_keeps_the_contract_of_parts_from_outside(self, slot, kind, part):
+        check_declaration(part)
 
 
 def test_kinds_are_words_and_names_default_to_them():
@@ -210,19 +201,15 @@ def test_every_two_parts_that_may_meet_run_two_rounds(combination, tiny, tmp_pat
 
 
 @pytest.mark.slow
-def test_every_two_parts_that_may_meet_go_on_to_the_same_bytes(
-    combination, tiny, tmp_path, table_bytes
-):
+def test_every_two_parts_that_may_meet_go_on_to_the_same_bytes(combination, tiny, tmp_path):
     """Interrupted after the second of three rounds; what every part remembers comes back from the
     checkpoint."""
     study = build_study(combination, tiny, **{"world.duration_s": 180})
-    goes_on(study, tmp_path, table_bytes, 2)
+    check_resumption(study, tmp_path, 2)
 
 
 @pytest.mark.slow
-def test_every_two_parts_run_where_devices_hold_updates_back(
-    combination, tiny, tmp_path, table_bytes
-):
+def test_every_two_parts_run_where_devices_hold_updates_back(combination, tiny, tmp_path):
     """Rounds with few UEs and with none; interrupted, a run goes on to the same bytes."""
     study = build_study(
         combination,
@@ -232,7 +219,7 @@ def test_every_two_parts_run_where_devices_hold_updates_back(
             random-silence, probability: 0.4}], learning.round_s: 20
         """),
     )
-    goes_on(study, tmp_path, table_bytes, 4)
+    check_resumption(study, tmp_path, 4)
     ues = [int(row["ues"]) for row in read_csv(tmp_path / "whole/rounds.csv")]
     assert len(ues) == 6
     assert 0 < sum(ues) < 20
@@ -248,7 +235,7 @@ ON_THE_AIR = read_yaml("""
 @pytest.mark.slow
 @pytest.mark.parametrize("server", ON_THE_AIR)
 def test_every_two_parts_over_the_air_run_or_are_refused_in_one_line(
-    server, combination, tiny, tmp_path, table_bytes
+    server, combination, tiny, tmp_path
 ):
     """UEs train for longer than a window; interrupted, with uploads in flight, a run goes on to the
     same bytes."""
@@ -263,7 +250,7 @@ def test_every_two_parts_over_the_air_run_or_are_refused_in_one_line(
         "world.ues.training_s_per_sample": 3.0,
     }
     try:
-        goes_on(build_study(combination, tiny, **options), tmp_path, table_bytes, 3)
+        check_resumption(build_study(combination, tiny, **options), tmp_path, 3)
     except BadInput as error:
         text = str(error)
         without = any(
@@ -275,13 +262,6 @@ def test_every_two_parts_over_the_air_run_or_are_refused_in_one_line(
         return
 
     assert len((tmp_path / "whole/transmissions.csv").read_text().splitlines()) > 1
-
-
-def goes_on(study, folder, table_bytes, done):
-    """Check that a run gives the same bytes where it is interrupted after so many rounds."""
-    run(study, folder / "whole")
-    run_in_two(study, folder / "halved", lambda current: current.done >= done)
-    assert table_bytes(folder / "halved") == table_bytes(folder / "whole")
 
 
 def build_study(combination, tiny, **options):

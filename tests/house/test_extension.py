@@ -34,18 +34,20 @@ from typing import Literal
 
 from fl.attacks.closed_form import ClosedForm
 from fl.round.learning import Learning
-from fl.networks.classifiers import Perceptron
+from fl.encodings import Fourier
 from scenarios.app.study import study
 
 
-class MyNet(Perceptron):
-    kind: Literal["my-net"] = "my-net"
+class MyWaves(Fourier):
+    kind: Literal["my-waves"] = "my-waves"
 
 
 class MyAttack(ClosedForm):
     kind: Literal["my-attack"] = "my-attack"
 """
-BOTH_ENTRIES = "[netsim.attack]\nmy-attack = both:MyAttack\n[netsim.network]\nmy-net = both:MyNet\n"
+BOTH_ENTRIES = (
+    "[netsim.attack]\nmy-attack = both:MyAttack\n[netsim.encoding]\nmy-waves = both:MyWaves\n"
+)
 
 
 def list_documented():
@@ -125,6 +127,7 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
     for slot, name, file in (
         ("attack", "first-look", "first_look.py"),
         ("defense", "sign", "sign_part.py"),
+        ("learner", "plane", "plane_part.py"),
         ("reward", "allowance", "allowance_part.py"),
         ("trace-format", "json-lines", "json_lines.py"),
     ):
@@ -134,9 +137,10 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
     assert main(["new", "attack", "first-look"]) == 2
     assert "a file or folder of this name exists here" in capsys.readouterr().err
     for slot, name, part, n in (
-        ("attack", "first-look", "FirstLook", 1),
-        ("reward", "allowance", "Allowance", 2),
-        ("trace-format", "json-lines", "JsonLines", 1),
+        ("attack", "first-look", "FirstLook", 2),
+        ("learner", "plane", "Plane", 3),
+        ("reward", "allowance", "Allowance", 3),
+        ("trace-format", "json-lines", "JsonLines", 2),
     ):
         package = tmp_path / name
         (module,) = (p.stem for p in package.glob("*.py") if not p.stem.startswith("test_"))
@@ -154,8 +158,11 @@ WITHOUT_TEMPLATE = {
     ("power", "ddpg"),
     ("power", "shared"),
     ("layout", "cell-file"),
-    ("network", "cnn"),
+    ("learner", "recorded"),
     ("population", "places"),
+    ("data", "samples"),
+    ("partition", "quantity"),
+    ("partition", "place"),
     ("prior", "none"),
     "trace-format",
     "power-task",
@@ -190,7 +197,7 @@ def test_a_new_part_passes_its_test_as_it_is(slot, tmp_path, monkeypatch):
     module = (package / "my_part.py").read_text()
     install(package, "my_part", module, f"[netsim.{slot}]\nmy-part = my_part:MyPart\n")
     ran = play_module(package, package, "pytest", "-p", "no:cacheprovider")
-    assert "1 passed" in ran.stdout, ran.stdout[-2000:]
+    assert "2 passed" in ran.stdout, ran.stdout[-2000:]
 
 
 @pytest.mark.parametrize("values, wrong", [("", ""), ("leak", "losst")])
@@ -270,7 +277,7 @@ def test_one_module_may_hold_parts_of_several_slots(tmp_path):
     assert ran.returncode == 0, ran.stderr
     assert re.search(r"centroid error, m .* my-attack\n", ran.stdout)
     listed = netsim(tmp_path, "list")
-    assert "my-net" in listed.stdout
+    assert "my-waves" in listed.stdout
     assert "my-attack" in listed.stdout
 
 
@@ -326,8 +333,8 @@ def outside(tmp_path, monkeypatch):
         (
             "view.build_estimates('centre', view.source, 0.0 * view.source[:, None] + [1.0, 2.0])",
             2,
-            "attack broken: estimates say 'centre', which no measure knows; known words "
-            "are centroid, place, answer, ",
+            "plug-in broken ({}/broken.py:6): run returned Estimates, NoneType, expected estimates "
+            "that say centroid, place, answer, ",
         ),
     ],
 )

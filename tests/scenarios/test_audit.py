@@ -106,8 +106,8 @@ TABLE = {
         [REPLACE, LOCAL],
         parse_value(
             "{learning.data: {kind: images, samples: 20, partition: {kind: label-skew, "
-            "iid: 1}}, learning.learner: {kind: image-net, network: {kind: mlp, "
-            "hidden: [8]}}}"
+            "iid: 1}}, learning.learner: {kind: torch, module: perceptron, "
+            "arguments: {hidden: [8]}}}"
         ),
     ),
     "fedbuff": (

@@ -16,7 +16,7 @@ from scenarios.app.run.sweep import Sweep, resolve_points
 from scenarios.app.study.describe import build_model
 from scenarios.app.study.load import Scenario, parse_value
 from scenarios.app.study.study import to_study_yaml
-from scenarios.app.study.yaml_document import read_document
+from scenarios.app.study.yaml_document import read_file_text
 
 GOOD_CELLS = "radio,mcc,net,area,cell,unit,lon,lat\nLTE,1,1,1,1,0,0.001,0.001\n"
 CELLS = {"kind": "cell-file", "file": "cells.csv"}
@@ -54,7 +54,7 @@ WRONG = {
         parse_value("[{name: a, position_m: [100, 100]}]"),
         parse_value(
             "{learning__data: {kind: images, folder: nowhere}, "
-            "learning__learner: {kind: image-net}, learning__attacks: []}"
+            "learning__learner: {kind: torch, module: cnn}, learning__attacks: []}"
         ),
         None,
         "nowhere",
@@ -146,10 +146,10 @@ def counts(monkeypatch):
 
     def reading(path):
         seen["read"].append(str(path))
-        return read_document(path)
+        return read_file_text(path)
 
     monkeypatch.setattr("scenarios.app.study.load.build_model", building)
-    monkeypatch.setattr("scenarios.app.study.load.read_document", reading)
+    monkeypatch.setattr("scenarios.app.study.load.read_file_text", reading)
     return seen
 
 

@@ -232,7 +232,7 @@ def test_names_of_files_count_from_the_scenario_wherever_a_part_takes_one(tmp_pa
           base_stations: {kind: cell-file, file: cells.csv}
           ues: {mobility: {kind: replay, trace: sub/trace.csv}}
         power: {kind: ddpg, policy: ../policy}
-        learning: {round_s: 60, learner: {kind: image-net}, data: {kind: images, folder: "${SOMEWHERE}/images"}}
+        learning: {round_s: 60, learner: {kind: torch, module: cnn}, data: {kind: images, folder: "${SOMEWHERE}/images"}}
     """
     (tmp_path / "s.yaml").write_text(text)
     elsewhere = tmp_path / "elsewhere"

@@ -117,7 +117,7 @@ def _filter_by_gradients(
     """(|D^T a|^2 d / |a|^2 - n) / sqrt(2 n) of the first layer, 0 without one, and cosines with
     gradients that are formed, of updates (k, d) scaled to length 1: (k, 2, G).
     """
-    learner = view.learner
+    learner = cast(LayeredLearner, view.learner)  # where it has a layer
     d = update.shape[1]
     scaled = normalise_rows(update)
     filtered = np.zeros((len(update), 2, len(place_m)))
@@ -127,9 +127,8 @@ def _filter_by_gradients(
             length = np.sqrt(np.einsum("gd,gd->g", gradients, gradients))
             filtered[:, 1, block] = np.nan_to_num(scaled @ gradients.T / length)
     if "layer 1" in learner.offers:
-        layered = cast(LayeredLearner, learner)
-        layer = layered.select_layer(scaled, 1)
-        a = normalise_rows(layered.compute_layer_input(view.model_before, model, place_m, 1))
+        layer = learner.select_layer(scaled, 1)
+        a = normalise_rows(learner.compute_layer_input(view.model_before, model, place_m, 1))
         n = layer.shape[2]
         energy = np.stack([((a @ columns) ** 2).sum(axis=1) for columns in layer])
         filtered[:, 0] = (d * energy - n) / np.sqrt(2 * n)

@@ -64,7 +64,11 @@ NEXT = """\
 
 def create_from_options(args: argparse.Namespace) -> None:
     """Write a scenario file or a package to begin with, and print what comes next."""
-    if args.package is not None or args.like or args.name in ("attack", "defense", "reward"):
+    if (
+        args.package is not None
+        or args.like
+        or args.name in ("attack", "defense", "learner", "reward")
+    ):
         _write_package(args.name, args.package or "", args.source, args.like)
         return
     path = Path(args.name if args.name.endswith((".yaml", ".yml")) else f"{args.name}.yaml")

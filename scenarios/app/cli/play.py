@@ -34,7 +34,7 @@ from scenarios.app.results.folder import PAGE, STUDY, SUMMARY, read_json, refuse
 from scenarios.app.results.read import list_finished_runs
 from scenarios.app.results.statistics import format_figure, group_by_label
 from scenarios.app.study import Fields, Value
-from scenarios.app.study.load import Scenario, load, parse_value
+from scenarios.app.study.load import Scenario, parse_value
 
 if TYPE_CHECKING:
     from scenarios.app.claims.claim import Verdict
@@ -353,7 +353,7 @@ def import_policy_from_options(args: argparse.Namespace) -> None:
         describe_file_kind(out) == "folder" and not any(out.iterdir())
     ):
         raise BadInput(f"--out {out}: something is there; give a new or an empty folder")
-    study = load(args.scenario, collect_overrides(args))
+    study = Scenario.from_source(args.scenario, collect_overrides(args)).study
     if study.train is None:
         raise BadInput(
             f"{args.scenario}: has no `train:` section, so no policy is for it; see power/paper"

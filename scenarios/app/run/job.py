@@ -66,6 +66,7 @@ from scenarios.app.results.folder import (
 from scenarios.app.run.events import Watch, ignore_event
 from scenarios.app.study import Fields, Record, Value
 from scenarios.app.study.load import find_file_places
+from scenarios.app.study.python_values import digest_held_parts
 from scenarios.app.study.study import Study, to_study_yaml
 from scenarios.app.study.yaml_document import get_value_at
 
@@ -340,17 +341,17 @@ def find_changed_input_and_digest(path: Path, text: str) -> tuple[str, str]:
 
 def digest_inputs(study: Study) -> dict[str, str]:
     """Return SHA-256 of each file that a study reads, by its path; empty for one that cannot be
-    read.
+    read. Parts that live in Python alone are among them, by name.
 
     Of a folder that of all its files with their names, but for pages, and for files that are no
     trace in a trace.
     """
-    data = study.model_dump(mode="json", exclude={"vary", "train"}) | {"seed": 0}
+    data = study.model_dump(mode="json", exclude={"vary", "train"}, warnings=False) | {"seed": 0}
     return {
         file: _digest_input(file, place[-1] == "trace")
         for place in find_file_places(data)
         if (file := _find_file(str(get_value_at(data, place))))
-    }
+    } | digest_held_parts(study)
 
 
 def _find_file(text: str) -> str:

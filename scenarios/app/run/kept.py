@@ -46,7 +46,7 @@ def keep_run(
         *learning.defenses,
         *learning.attacks,
     ]
-    brought = {type(part).__module__.partition(".")[0] for part in parts}
+    brought = {type(part).__module__.partition(".")[0] for part in parts} - {"__main__"}
     job = Job(
         _ALONE,
         study,

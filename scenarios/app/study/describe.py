@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails, core_schema
 
 from netsim.errors import LONGEST, BadInput, join_choices, suggest_nearest
-from netsim.part import OneOf, Part, Section, UnusablePlugin, read_descriptions
+from netsim.part import HELD, OneOf, Part, Section, UnusablePlugin, read_descriptions
 from scenarios.app.study import Fields, Value
 from scenarios.app.study.yaml_document import Document, Place, get_value_at, has_step, parse_place
 
@@ -492,8 +492,15 @@ def build_model(model: type[Model], document: Document) -> Model:
 
     Raises BadInput: one line for each mistake, in the order of the file.
     """
+    held: list[Part] = []
+
+    def hold(part: Part) -> Fields:
+        held.append(part)
+        return {"kind": HELD, "held": len(held) - 1}
+
     try:
-        return model.model_validate_json(json.dumps(document.data), strict=True)
+        text = json.dumps(document.data, default=hold)
+        return model.model_validate_json(text, strict=True, context=held)
     except ValidationError as error:
         raise BadInput(*explain_mistakes(error, document, model)) from None
 

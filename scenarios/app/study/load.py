@@ -7,7 +7,7 @@ import re
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
 from itertools import pairwise
@@ -16,33 +16,40 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin
 
 from netsim.errors import BadInput, suggest_nearest
-from netsim.part import CODE_NAME, FILE_NAME, split_code_name
+from netsim.part import CODE_NAME, FILE_NAME, Part, split_code_name
 from netsim.safe import describe_file_kind
 from scenarios.app.study import Record, Value
 from scenarios.app.study.describe import (
     build_model,
     find_annotation,
     find_default,
+    find_slot,
     list_union_members,
     unwrap_annotation,
 )
+from scenarios.app.study.python_values import refuse_held_parts, to_data
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import (
     Document,
     Place,
     parse_document,
     parse_place,
-    read_document,
+    read_file_text,
 )
 
+Source = str | Path | Record | Part
+"""a scenario: a file, a bundled name, its keys, or a study"""
 
-def load(source: str | Path, overrides: Record = MappingProxyType({})) -> Study:
-    """Return the study of a scenario file, or of a bundled scenario by its name (`campus`).
 
-    overrides : dotted path -> value, set before anything is checked. Raises BadInput with one line
+def load(source: Source, overrides: Record = MappingProxyType({})) -> Study:
+    """Return the study of a scenario file, of a bundled scenario by its name (`campus`), or of keys
+    and values.
+
+    overrides : dotted path -> value, set before anything is checked; parts may stand as objects,
+    wherever YAML has a mapping with a kind, or as the kind alone. Raises BadInput with one line
     per mistake.
     """
-    return Scenario.from_source(source, overrides).study
+    return Scenario.from_source(source, overrides, "load({})").study
 
 
 @dataclass(frozen=True)
@@ -60,9 +67,23 @@ class Scenario:
     origins: Mapping[str, Place] = field(default_factory=dict)
 
     @classmethod
-    def from_source(cls, source: str | Path, overrides: Record = MappingProxyType({})) -> Scenario:
-        """Of a file, or of a bundled scenario by its name."""
-        return cls(read_document(find_scenario(source)), overrides)
+    def from_source(
+        cls,
+        source: Source,
+        overrides: Record = MappingProxyType({}),
+        outside: str = Document.outside,
+    ) -> Scenario:
+        """Of a file, of a bundled scenario by its name, or of values of Python; outside : how
+        complaints call the place of a value that stands in no file.
+        """
+        if isinstance(source, str | Path):
+            path = find_scenario(source)
+            text = read_file_text(path)
+            refuse_held_parts(text, path)
+            document = replace(parse_document(text, str(path)), outside=outside)
+        else:
+            document = Document("", to_data(source, outside), {(): 0}, outside)
+        return cls(document, {key: to_data(overrides[key], outside, key) for key in overrides})
 
     @cached_property
     def document(self) -> Document:
@@ -72,6 +93,7 @@ class Scenario:
             dict(self.overrides)
         ).items():  # later ones may change what earlier ones set
             set_value(document, key, value, self.origins.get(key))
+        _expand_kinds(document)
         _resolve_files(document, Path(document.path).parent)
         return document
 
@@ -180,7 +202,7 @@ def set_value(document: Document, path: str, value: Value, origin: Place | None 
     A mapping on the way that is left out starts as the part that stands there by default. `origin`:
     where in the file the value stands; none: it comes from outside.
     """
-    place_text = f"--set {path}" if origin is None else document.format_place(origin)
+    place_text = document.outside.format(path) if origin is None else document.format_place(origin)
     if not _PATH.fullmatch(path):
         raise BadInput(
             f"{place_text}: {path!r} is no path; write names with one dot between them, as a.b[0].c"
@@ -247,6 +269,14 @@ def find_file_places(data: Value) -> Iterator[Place]:
             is_file = FILE_NAME in marks or (CODE_NAME in marks and split_code_name(value)[0])
             if value not in words and is_file:
                 yield place
+
+
+def _expand_kinds(document: Document) -> None:
+    """Make a mapping of each kind that stands alone where a part does, and in no file."""
+    for place, expected, value in list(walk_data(Study, document.data)):
+        is_ours = isinstance(value, str) and not document.find_line(place)
+        if is_ours and find_slot(unwrap_annotation(expected)[1]):
+            document.get_value(place[:-1])[place[-1]] = {"kind": value}
 
 
 def _resolve_files(document: Document, folder: Path) -> None:

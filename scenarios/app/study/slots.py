@@ -22,12 +22,12 @@ from fl.attacks.threat import Threat
 from fl.availability import AVAILABILITIES
 from fl.curation import CURATIONS
 from fl.data import DATA
-from fl.data.images import PARTITIONS
+from fl.data.partitions import PARTITIONS
 from fl.defenses import DEFENSES
 from fl.encodings import ENCODINGS
 from fl.learners import LEARNERS
+from fl.malicious import MALICIOUS
 from fl.membership import INFERENCES
-from fl.networks import NETWORKS
 from fl.optimisers import OPTIMISERS
 from fl.priors import PRIORS
 from fl.query import QUERIES
@@ -40,7 +40,7 @@ from fl.withholding import WITHHOLDINGS
 from netsim.city import CITIES
 from netsim.fit import PartRule, read_rules
 from netsim.mobility import MOBILITIES
-from netsim.part import OneOf, find_entry_points
+from netsim.part import FILE_NAME, OneOf, find_entry_points
 from netsim.radio import FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.antenna import ANTENNAS
 from netsim.radio.rate import RATES
@@ -78,10 +78,10 @@ SLOTS: dict[str, OneOf] = {
         WITHHOLDINGS,
         CURATIONS,
         LEARNERS,
-        NETWORKS,
         ENCODINGS,
         PRIORS,
         OPTIMISERS,
+        MALICIOUS,
         DEFENSES,
         AGGREGATIONS,
         SERVERS,
@@ -126,7 +126,8 @@ def judge_combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]
     """Yield every combination of one part per slot (defenses: none, one, or two in order), with
     LEGAL or the reason.
 
-    Of data, each learner has the first kind that it can learn from. Every part is built and checked
+    Of data, each learner has the first kind that it can learn from; a learner that needs a file is
+    left out. Every part is built and checked
     once, by itself; a combination is then only asked whether its parts fit together.
 
     legal : only those that are; about a tenth of the work, since no attack is tried where all are
@@ -135,7 +136,12 @@ def judge_combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]
     single = SLOTS["defense"].parts
     offers = {kind: _build_example("data", kind).offers for kind in SLOTS["data"].parts}
     needs = {
-        learner: set(_build_example("learner", learner).needs) for learner in SLOTS["learner"].parts
+        kind: set(_build_example("learner", kind).needs)
+        for kind, learner in SLOTS["learner"].parts.items()
+        if not any(
+            field.is_required() and FILE_NAME in field.metadata
+            for field in learner.model_fields.values()
+        )
     }
     data = {
         learner: next(kind for kind, has in offers.items() if need <= has)

@@ -268,7 +268,7 @@ class Study(Part):
 
 def to_study_yaml(study: Study) -> str:
     """Return YAML of the resolved study, with every default; loading it gives the same study."""
-    text = _dump_values(json.dumps(study.model_dump(mode="json") | {"seed": 0}))
+    text = _dump_values(json.dumps(study.model_dump(mode="json", warnings=False) | {"seed": 0}))
     return f"# resolved study, schema {SCHEMA_VERSION}\n{text}".replace(
         "\nseed: 0\n", f"\nseed: {study.seed}\n", 1
     )

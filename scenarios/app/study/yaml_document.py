@@ -11,7 +11,7 @@ import errno
 import math
 import re
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 
@@ -42,15 +42,19 @@ _NAME = re.compile(r"[\w-]{1,60}")
 
 @dataclass(frozen=True)
 class Document:
-    """Plain data, and for each place the line (from 1) on which its key or item starts."""
+    """Plain data, and for each place the line (from 1) on which its key or item starts.
+
+    outside : how complaints call a place that stands in no file.
+    """
 
     path: str
     data: Value
     lines: dict[Place, int]
+    outside: str = "--set {}"
 
     def copy(self) -> Document:
         """Return the same document, to be changed by itself."""
-        return Document(self.path, deepcopy(self.data), dict(self.lines))
+        return replace(self, data=deepcopy(self.data), lines=dict(self.lines))
 
     def override(self, place: Place, origin: Place | None) -> None:
         """From now on what stands at this place comes from `origin`, another place in the file;
@@ -82,11 +86,11 @@ class Document:
 
     def format_place(self, place: Place) -> str:
         """Return how a complaint starts: `FILE:LINE: world.ues[2].height_m`, or `--set
-        world.ues[2].height_m`.
+        world.ues[2].height_m`, as `outside` has it.
         """
         if line := self.find_line(place):
             return f"{self.path}:{line}: {format_dotted(place)}"
-        return f"--set {format_dotted(place)}"
+        return self.outside.format(format_dotted(place))
 
 
 def has_step(data: Value, step: str | int) -> bool:

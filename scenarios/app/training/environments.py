@@ -195,7 +195,7 @@ def explain_unrecorded(study: Study) -> str:
     return explain_first_breach(study, "recorded rounds")
 
 
-_BLIND = {"rsrp-net", "image-net", "fedavg", "uniform", "wasserstein", "clip", "gaussian"}
+_BLIND = {"rsrp-net", "torch", "fedavg", "uniform", "wasserstein", "clip", "gaussian"}
 """kinds of learners, aggregations and defenses by which neither rows nor their weights depend on
 what was learnt"""
 
