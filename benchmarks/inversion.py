@@ -19,8 +19,7 @@ import torch
 from benchmarks.inversion_peers import Loop, Stacked
 from benchmarks.world import Row, digits
 from fl.attacks.base import View
-from fl.attacks.gradient_matching import minimise_distance
-from fl.networks.cosines import CosineDistance
+from fl.attacks.gradient_matching import CosineDistance, minimise_distance
 from fl.networks.mlp import Mlp
 
 STARTS = 8

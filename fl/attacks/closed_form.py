@@ -78,7 +78,10 @@ class ClosedForm(Attack):
     space = {"cloud": (False, True)}
     needs = {
         "positions": "the network's inputs must be positions",
-        "biased first layer": "reads the first layer's weights and biases of an update",
+        "biased first layer": (
+            "reads the update of a fully connected first layer with biases, whose first inputs are "
+            "the position"
+        ),
         "linear local steps": (
             "the ratio of two updates is a mean of places under steps that are linear in gradients"
         ),

@@ -29,10 +29,11 @@ class Dlg(Attack):
 
     over all parameters, from several starts at once; the smallest D wins. g is linear in the
     residual of a guessed label, F(x') - y', so the cosine knows y' by its sign only; |cos| takes
-    the better of the two signs, which is what searching for the label as well would give. Of a
-    fully connected network no sample's gradient is ever formed (see `fl.networks.cosines`). The
-    position is searched also where a network reads an encoding of it. Several local steps, with
-    momentum or not, are matched as one.
+    the better of the two signs, which is what searching for the label as well would give. Of
+    rsrp-net no sample's gradient is ever formed (outer-product form, see `fl.networks.mlp`); of any
+    other module gradients of guesses are, and slopes of D are differences (see
+    `fl.attacks.gradient_matching.build_distance`). The position is searched also where a network
+    reads an encoding of it. Several local steps, with momentum or not, are matched as one.
 
     `start_at` is the attacker's prior: `normal` draws starts from N(0, I) in standardised units,
     `grid` spreads them over the service area, `mean` draws them around the public mean position,
@@ -55,7 +56,11 @@ class Dlg(Attack):
     example = {"kind": "dlg", "starts": 2, "iterations": 3}
     needs = {
         "positions": "the network's inputs must be positions",
-        "sample gradient": "compares updates with the gradient of a guessed sample",
+        "sample gradient": (
+            "compares updates with the gradient of a guessed sample alone; take optimiser sgd or "
+            "momentum, no weight_decay, sample_clip or frozen_layers, and a module without batch "
+            "normalisation"
+        ),
         "linear local steps": (
             "an update has the direction of a gradient under steps that are linear in gradients"
         ),
@@ -118,9 +123,9 @@ class Dlg(Attack):
         """
         import torch
 
-        from fl.attacks.gradient_matching import minimise_distance
+        from fl.attacks.gradient_matching import build_distance, minimise_distance
 
-        distance = view.learner.build_gradient_distance(view.model_before, model, view.update[rows])
+        distance = build_distance(view, model, view.update[rows])
         minimum = minimise_distance(distance, torch.from_numpy(start), self.iterations)
         loss, best = minimum.value.min(dim=1)
         z = minimum.z[torch.arange(len(rows)), best].numpy()

@@ -111,7 +111,10 @@ class Span(AddsMaps):
         """By its layer."""
         layer = self.layer or _LAYER
         needs_layer = {
-            "layers": "reads the update of one fully connected layer",
+            "layers": (
+                "reads the update of one fully connected layer with biases, which the network has "
+                "none of"
+            ),
             f"layer {layer}": (
                 f"reads the update of layer {layer}, and the network has none that is trained"
             ),

@@ -24,16 +24,18 @@ from netsim.geometry import Area
 from netsim.notice import Notice
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
-from netsim.units import AnyFloats, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from fl.networks.cosines import GradientDistance
+    from fl.networks.mlp import Mlp
     from fl.radio_map.link_patterns import LinkPatterns
     from netsim.world.world import World
 
 
 PLACE_GRADIENTS = "place gradients"
-"""that the gradient of the output in all parameters can be had at any place"""
+"""the gradient of the output in all parameters belongs to one place, and can be had at any"""
+PUBLIC_LEVEL = "public level"
+"""labels depend on `public_rsrp_mean_dbm` and `public_rsrp_std_db`"""
 
 
 class Learner(Part):
@@ -98,18 +100,6 @@ class Learner(Part):
         leaking.
         """
         return False
-
-    @property
-    def public_level(self) -> tuple[float, float] | None:
-        """Public mean, dBm, and standard deviation, dB, of RSRP that its labels depend on; None:
-        they depend on none.
-        """
-        return None
-
-    @property
-    def lacks(self) -> dict[str, str]:
-        """Why it does not offer a word, by the word: where that takes more than the word to see."""
-        return {}
 
     @property
     def discloses(self) -> str:
@@ -214,26 +204,24 @@ class Learner(Part):
         """
         raise NotImplementedError
 
-    def build_gradient_distance(
-        self, model: Model, model_index: int, update: FloatArray
-    ) -> "GradientDistance":
-        """1 - |cos| of updates (n, d), none of zeros, and the gradient of the output in all
-        parameters at guessed standardised positions: of learners that offer `sample gradient`.
+    def get_dense_network(
+        self, model: Model, model_index: int
+    ) -> "tuple[Mlp, FloatArray, FloatArray] | None":
+        """A fully connected network that predicts by position: its shape, parameters (d,), and
+        waves (2, J), cosines and sines of z waves being what it reads beside a standardised
+        position z. None: the learner has another network.
         """
-        raise NotImplementedError
+        return None
 
-    def filter_places(
-        self, model: Model, model_index: int, place_m: FloatArray, update: FloatArray
-    ) -> AnyFloats:
-        """What updates u (n, d), none of zeros, hold of what places (G, 2) would make of them, (n,
-        2, G): of learners that offer `place gradients`.
-
-        First (|D^T a|^2 d / (|a| |u|)^2 - k) / sqrt(2 k), with a = [h; 1] and D what the first
-        layer of k units reads there and its update (see `LayeredLearner`), 0 without such a layer;
-        then the cosine of u and the gradient of the output in all parameters. 0 where a network has
-        diverged.
+    def form_place_gradients(
+        self, model: Model, model_index: int, place_m: FloatArray
+    ) -> FloatArray:
+        """Gradients (G, d) of the output in all parameters at places (G, 2), each but for a factor:
+        those of the loss of a record there, whatever its label. Of learners that offer `record
+        gradients`.
         """
-        raise NotImplementedError
+        of_model = np.full(len(place_m), model_index)
+        return self.compute_record_gradients(model, of_model, place_m, np.ones(len(place_m)))
 
     def evaluate_against(
         self, model: Model, held_out: HeldOut, density: Callable[[FloatArray], FloatArray | None]

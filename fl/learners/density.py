@@ -313,25 +313,25 @@ class Density(SurfaceLearner):
                 f"of the area of the world, {public.area.low_m.tolist()} to "
                 f"{public.area.high_m.tolist()} m; let them overlap"
             )
-        line = len(self.grid) == 1
-        y_m = area.centre_m[1:] if line else np.linspace(low[1], high[1], self.grid[1])
+        x_m, y_m = self._list_axes_m(area)
         constants = {
-            "x_m": np.linspace(low[0], high[0], self.grid[0]),
+            "x_m": x_m,
             "y_m": y_m,
             "bandwidth_m": self._choose_bandwidths_m(public, rng),
             "area_m": np.concatenate([low, high]),
         }
-        size = len(constants["bandwidth_m"]) * len(constants["x_m"]) * len(y_m)
+        size = len(constants["bandwidth_m"]) * len(x_m) * len(y_m)
         return Model(np.zeros((public.n_model, size)), constants)
+
+    def _list_axes_m(self, area: Area) -> tuple[FloatArray, FloatArray]:
+        """Coordinates x (P,) and y (Q,) of the grid over an area; a line: through its centre."""
+        sides = zip(area.low_m, area.high_m, self.grid, strict=False)
+        x_m, *more = [np.linspace(*side) for side in sides]
+        return x_m, more[0] if more else area.centre_m[1:]
 
     def list_answer_axes_m(self, area: Area) -> tuple[FloatArray, FloatArray]:
         """Those of its grid, at most 100 each."""
-        grid = Area(*self.area_m) if self.area_m else area
-        n_x, n_y = (*self.grid, 0)[:2]
-        x = np.linspace(grid.low_m[0], grid.high_m[0], n_x)
-        y = np.linspace(grid.low_m[1], grid.high_m[1], n_y)
-        if not n_y:  # a line runs through the centre
-            y = (grid.low_m[1] + grid.high_m[1])[None] / 2
+        x, y = self._list_axes_m(Area(*self.area_m) if self.area_m else area)
         x = x[(x >= area.x_min_m) & (x <= area.x_max_m)]
         y = y[(y >= area.y_min_m) & (y <= area.y_max_m)]
         return x[pick_even_indices(len(x), 100)], y[pick_even_indices(len(y), 100)]

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.encodings import ENCODINGS, Encoding, Fourier, Position, encode_positions
-from fl.learners import PLACE_GRADIENTS
+from fl.learners import PLACE_GRADIENTS, PUBLIC_LEVEL
 from fl.learners.position_net import PositionNet
 from fl.priors import PRIORS, NoPrior, Prior
 from fl.server_optimiser import MODEL_CHANGES
@@ -18,10 +18,9 @@ from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Updates, lis
 from netsim.columns import pick_even_indices, split_blocks
 from netsim.part import Part
 from netsim.rng import Rng
-from netsim.units import AnyFloats, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from fl.networks.cosines import GradientDistance
     from fl.networks.mlp import Mlp
 
 
@@ -197,6 +196,7 @@ class RsrpNet(PositionNet, _Profiled):
             "record gradients": linear and whole,
             "bound": bounded,
             "record bound": bounded,
+            PUBLIC_LEVEL: self.labels != "raw",
         }
         is_unscaled = self.sample_clip is None and not self.weight_decay
         words["sample gradient"] = linear and whole and is_unscaled
@@ -227,12 +227,6 @@ class RsrpNet(PositionNet, _Profiled):
     @property
     def wants_dataset_statistics(self) -> bool:
         return self.standardise_by == "dataset"
-
-    @property
-    def public_level(self) -> tuple[float, float] | None:
-        if self.labels == "raw":
-            return None
-        return self.public_rsrp_mean_dbm, self.public_rsrp_std_db
 
     @property
     def discloses(self) -> str:
@@ -360,28 +354,12 @@ class RsrpNet(PositionNet, _Profiled):
         z, target = self._prepare_samples(model, model_of, x, y)
         return self.net.compute_sample_gradients(model.parameters, model_of, z, target)
 
-    def build_gradient_distance(
-        self, model: Model, model_index: int, update: FloatArray
-    ) -> "GradientDistance":
-        import torch
-
-        from fl.networks.cosines import CosineDistance
-
-        weights = torch.from_numpy(model.parameters[model_index : model_index + 1])
-        waves = torch.from_numpy(_standardise_waves(model, model_index))
-        return CosineDistance.from_updates(torch.from_numpy(update), self.net, weights, waves)
-
-    def filter_places(
-        self, model: Model, model_index: int, place_m: FloatArray, update: FloatArray
-    ) -> AnyFloats:
-        from fl.networks.cosines import PlaceGradients
-
-        z = (place_m - model.constants["centre_m"][model_index]) / model.constants["scale_m"][
-            model_index
-        ]
-        waves = _standardise_waves(model, model_index)
-        gradients = PlaceGradients(self.net, model.parameters[model_index], waves, z)
-        return np.stack([gradients.measure_update(row) for row in update])
+    def get_dense_network(
+        self, model: Model, model_index: int
+    ) -> "tuple[Mlp, FloatArray, FloatArray]":
+        scale_m = model.constants["scale_m"][model_index]
+        waves = scale_m[:, None] * model.constants["wave_vectors"][0].T
+        return self.net, model.parameters[model_index], waves
 
     def diagnose(self, model: Model, data: Local) -> Metrics:
         """`step_stability` = learning_rate * 2 * mean |dF/dw|^2: full-batch descent on MSE is
@@ -474,9 +452,3 @@ class RsrpNet(PositionNet, _Profiled):
         if self.labels == "standardised":
             target = (target - self._get_label_mean_dbm(c)[model_of]) / c["rsrp_std_db"][model_of]
         return self._encode_inputs(model, model_of, x), target
-
-
-def _standardise_waves(model: Model, model_index: int) -> FloatArray:
-    """Wave vectors (2, J) per standardised unit of the model numbered model_index."""
-    scale_m = model.constants["scale_m"][model_index]
-    return scale_m[:, None] * model.constants["wave_vectors"][0].T

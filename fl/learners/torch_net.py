@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
+from fl.learners import PLACE_GRADIENTS, PUBLIC_LEVEL
 from fl.learners.position_net import PositionNet
 from fl.networks.user_code import UserCode
 from fl.notice import Prepared, notice
@@ -135,10 +136,12 @@ class TorchNet(PositionNet):
         words = {MODEL_CHANGES: True, "record loss": True, "linear local steps": linear}
         words |= {f"layer {i + 1}": True for i in range(self.layers)}
         words |= dict.fromkeys(("layers", "hidden activations"), self.layers > 0)
-        words |= dict.fromkeys(("record gradient", "record gradients"), is_single)
+        of_one = "record gradient", "record gradients", PLACE_GRADIENTS
+        words |= dict.fromkeys(of_one, is_single)
         words |= dict.fromkeys(("bound", "record bound"), self._has_record_bound)
         words["biased first layer"] = net is None or net.reads_positions
         words["sample gradient"] = linear and is_single and is_unscaled
+        words[PUBLIC_LEVEL] = self.labels != "raw"
         return list_offers(words)
 
     @property

@@ -99,7 +99,8 @@ class GradientNorm(Inference):
     kind: Literal["gradient-norm"] = "gradient-norm"
     needs = {
         "record gradient": (
-            "asks how far a single record would move the model; the learner cannot say"
+            "asks how far a single record would move the model; the learner cannot say, and none "
+            "with batch normalisation can"
         ),
     }
 
@@ -179,7 +180,8 @@ class GradientRegression(Inference):
     )
     needs = {
         "record gradients": (
-            "explains updates by gradients of single records; the learner cannot compute them"
+            "explains updates by gradients of single records; the learner cannot compute them, and "
+            "none with batch normalisation can"
         ),
         "linear server step": (
             "published models must differ by a sum of gradients; take fedavgm, or "

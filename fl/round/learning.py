@@ -2,7 +2,7 @@
 together.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -266,7 +266,7 @@ class Learning(Part):
         """ValueError with the reason, where parts do not fit together."""
         offered = self.collect_offers()
         for i, attack in enumerate(self.attacks):
-            refuse_unmet(f"attacks[{i}]", attack, offered, self.learner.lacks)
+            refuse_unmet(f"attacks[{i}]", attack, offered)
 
     def collect_offers(self) -> set[str]:
         """What attacks may need; ValueError with the reason, where the other parts do not fit
@@ -305,7 +305,7 @@ class Learning(Part):
                 f"defenses[{i}]",
                 defense,
                 offered | self.aggregation.offers,
-                {"bound": _explain_partial_clip(self.defenses[:i])},
+                _explain_partial_clip(self.defenses[:i]),
             )
             lost = set() if defense.keeps_bound else {"bound", "record bound", WHOLE_BOUND}
             offered = (offered - lost) | defense.offers
@@ -330,8 +330,7 @@ class Learning(Part):
             shown = frozenset({LINEAR_STEP})
         offered |= self.threat.offers | shown
         for i, inference in enumerate(() if self.membership is None else self.membership.attacks):
-            place = f"membership.attacks[{i}]"
-            refuse_unmet(place, inference, offered, self.learner.lacks)
+            refuse_unmet(f"membership.attacks[{i}]", inference, offered)
         return offered
 
     def _explain_spoiling(self, step: Defense, before: Defense) -> str:
@@ -418,20 +417,21 @@ def _explain_partial_clip(before: tuple[Defense, ...]) -> str:
     """Gap of a clip that covers one phase, in words; empty where there is none."""
     for step in before:
         if step.bounded_phase is not None:
-            return f"the clip before it covers phase {step.bounded_phase} only: leave its phase out"
+            return (
+                f" (the clip before it covers phase {step.bounded_phase} only: leave its phase out)"
+            )
     return ""
 
 
-def refuse_unmet(
-    place: str,
-    part: Part,
-    offered: set[str],
-    gaps: Mapping[str, str] = {},
-) -> None:
-    """Refuse a part whose needs nothing before it offers; gaps: what to add of a word."""
+def refuse_unmet(place: str, part: Part, offered: set[str], bound: str = "") -> None:
+    """Refuse a part whose needs nothing before it offers; `bound`: what to add where it needs a
+    bound.
+    """
     for need, reason in part.needs.items():
         if need not in offered:
             plural = any(word.endswith("s") and not word.endswith("ss") for word in need.split())
             article = "" if plural else "a "
-            gap = f" ({gaps[need]})" if gaps.get(need) else ""
-            raise ValueError(f"{place}: {part.kind_name()} needs {article}{need}: {reason}{gap}")
+            raise ValueError(
+                f"{place}: {part.kind_name()} needs {article}{need}: "
+                f"{reason}{bound if need == 'bound' else ''}"
+            )

@@ -16,11 +16,10 @@ from tabled import cases
 
 from fl.attacks.closed_form import ClosedForm, compute_unit_ratios, estimate_centroid
 from fl.attacks.dlg import Dlg
-from fl.attacks.gradient_matching import _update_inverse, minimise_distance
+from fl.attacks.gradient_matching import CosineDistance, _update_inverse, minimise_distance
 from fl.attacks.threat import Threat
 from fl.encodings import Fourier, Position
 from fl.learners.rsrp_net import RsrpNet
-from fl.networks.cosines import CosineDistance
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.types import DatasetStatistics, DenseUpdates, Model, Public, Received, RoundContext

@@ -35,7 +35,7 @@ from benchmarks import (
 )
 from benchmarks.inversion_peers import Loop, Stacked
 from benchmarks.training_peers import loop
-from fl.networks.cosines import CosineDistance
+from fl.attacks.gradient_matching import CosineDistance
 from fl.networks.mlp import Mlp
 from scenarios.app.run.executor import OnProcesses
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from fl.attacks.base import View
@@ -14,10 +16,14 @@ from fl.attacks.columns.base import (
     find_middle_hour,
     look_up_ues,
 )
-from fl.learners import PLACE_GRADIENTS
+from fl.attacks.place_maps import normalise_rows
+from fl.learners import PLACE_GRADIENTS, LayeredLearner
 from fl.types import RoundContext
+from netsim.columns import split_blocks
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
+
+_NUMBERS = 2_000_000  # of gradients that are formed at once
 
 
 class RowFilters(PlaceColumn):
@@ -91,7 +97,39 @@ def measure_rows(view: View, place_m: FloatArray) -> FloatArray:
     """
     measured = np.zeros((len(view.update), 2, len(place_m)))
     for m, rows in view.group_usable_rows():
-        before = view.model_before
-        measured[rows] = view.learner.filter_places(before, m, place_m, view.update[rows])
+        update = view.update[rows]
+        dense = view.learner.get_dense_network(view.model_before, m)
+        if dense is None:
+            measured[rows] = _filter_by_gradients(view, m, place_m, update)
+        else:
+            from fl.attacks.gradient_matching import PlaceGradients
+
+            centre, scale = view.get_standardisation()
+            gradients = PlaceGradients(*dense, (place_m - centre[rows[0]]) / scale[rows[0]])
+            measured[rows] = [gradients.measure_update(u) for u in update]
     measured[:, 1] = view.update.shape[1] * measured[:, 1] ** 2
     return measured
+
+
+def _filter_by_gradients(
+    view: View, model: int, place_m: FloatArray, update: FloatArray
+) -> FloatArray:
+    """(|D^T a|^2 d / |a|^2 - n) / sqrt(2 n) of the first layer, 0 without one, and cosines with
+    gradients that are formed, of updates (k, d) scaled to length 1: (k, 2, G).
+    """
+    learner = cast(LayeredLearner, view.learner)  # where it has a layer
+    d = update.shape[1]
+    scaled = normalise_rows(update)
+    filtered = np.zeros((len(update), 2, len(place_m)))
+    for block in split_blocks(len(place_m), max(1, _NUMBERS // d)):
+        gradients = learner.form_place_gradients(view.model_before, model, place_m[block])
+        with np.errstate(all="ignore"):  # a network that has diverged
+            length = np.sqrt(np.einsum("gd,gd->g", gradients, gradients))
+            filtered[:, 1, block] = np.nan_to_num(scaled @ gradients.T / length)
+    if "layer 1" in learner.offers:
+        layer = learner.select_layer(scaled, 1)
+        a = normalise_rows(learner.compute_layer_input(view.model_before, model, place_m, 1))
+        n = layer.shape[2]
+        energy = np.stack([((a @ columns) ** 2).sum(axis=1) for columns in layer])
+        filtered[:, 0] = (d * energy - n) / np.sqrt(2 * n)
+    return filtered

@@ -2,8 +2,6 @@
 they hold.
 """
 
-from typing import cast
-
 import numpy as np
 
 from fl.attacks.base import View
@@ -19,13 +17,13 @@ from fl.attacks.columns.base import (
 from fl.attacks.columns.company import SumsSoFar, mark_members, remove_momentum
 from fl.attacks.place_maps import PlaceMaps, pair_owners_with_sources
 from fl.attacks.span import Span
-from fl.learners import LayeredLearner, Learner
 from fl.types import RoundContext
 from netsim.columns import look_up_or_nan
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 _SPANS = tuple(Span(layer=layer, rank=rank, add="scores") for layer in (1, 2) for rank in (20, 64))
+_NEEDED = {"hidden activations", "layer 2"}
 _RIDGE = 1.0  # sums
 _MOST_MEMBERS = 500  # their products and maps take 100 MB
 _LONGEST_S = 6 * 3600.0  # of a window that has an hour
@@ -49,7 +47,7 @@ class SpanMaps(PlaceColumn):
     def observe(
         self, view: View, facts: RoundContext, scene: Scene, tally: Tally, rng: Rng
     ) -> Tally:
-        if not _has_both_layers(view.learner):
+        if not view.learner.offers >= _NEEDED:
             return tally
         sums = SumsSoFar(**tally["sums"]) if tally else SumsSoFar.empty()
         maps = PlaceMaps(**tally["maps"]) if tally else PlaceMaps.empty()
@@ -76,12 +74,6 @@ class SpanMaps(PlaceColumn):
         score = np.concatenate([maps, look_up_ues(company, ue)[:, None]], axis=1)
         by_name = score.reshape(len(ue), len(self.names), len(scene.place))
         return standardise_maps(by_name.transpose(1, 0, 2))
-
-
-def _has_both_layers(learner: Learner) -> bool:
-    """Whether layers 1 and 2 and what they read are there."""
-    is_layered = {"layers", "hidden activations"} <= learner.offers
-    return is_layered and cast(LayeredLearner, learner).layers >= 2
 
 
 def _classify_window(facts: RoundContext) -> int:

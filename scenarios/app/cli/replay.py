@@ -9,6 +9,7 @@ import numpy as np
 
 from fl.data.hold_out import BLOCK_LOTS, find_blocks
 from fl.data.measured import Measured
+from fl.learners import PUBLIC_LEVEL
 from fl.tracking.place_grid import cross_axes
 from netsim.clock import DAY_S
 from netsim.errors import BadInput, format_count
@@ -438,7 +439,7 @@ def override_public_rsrp(study: Study) -> Fields:
     the trace, or of the strongest base station at places spread evenly over the area.
     """
     learner = study.learned.learner
-    if learner.public_level is None or _LEVELS & learner.model_fields_set:
+    if PUBLIC_LEVEL not in learner.offers or _LEVELS & learner.model_fields_set:
         return {}
     rsrp_dbm = _load_trace(study).rsrp_dbm
     if rsrp_dbm is None:
@@ -526,12 +527,13 @@ def list_trace_facts(study: Study) -> list[str]:
             f"shadowing of the simulated signals: decorrelation distance "
             f"{shadowing.decorrelation_m:g} m"
         )
-    level = study.learned.learner.public_level
-    if level is not None:
+    learner = study.learned.learner
+    if PUBLIC_LEVEL in learner.offers:
+        level = dict(learner)
         source = "of the trace's rows" if measured else "laid over the area by the radio's laws"
         lines.append(
-            f"public signal level, which labels depend on: mean {level[0]:g} "
-            f"dBm, standard deviation {level[1]:g} dB, {source}"
+            f"public signal level, which labels depend on: mean {level['public_rsrp_mean_dbm']:g} "
+            f"dBm, standard deviation {level['public_rsrp_std_db']:g} dB, {source}"
         )
     targets = study.learned.threat.n_targets
     if targets is not None and targets < users:
