@@ -160,7 +160,12 @@ def test_a_map_says_of_a_place_what_malicious_ues_want(tiny, tmp_path):
 
 DIGITS = {
     "learning.data": {"kind": "images", "partition": {"kind": "label-skew", "iid": 20}},
-    "learning.learner": {"kind": "image-net", "network": {"kind": "mlp"}, "learning_rate": 0.1},
+    "learning.learner": {
+        "kind": "torch",
+        "module": "perceptron",
+        "learning_rate": 0.1,
+        "batch_share": 0.1,
+    },
     "learning.attacks": [],
     "world.ues.count": 20,
     "world.duration_s": 600,
