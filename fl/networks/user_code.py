@@ -44,6 +44,10 @@ class UserCode:
         except SyntaxError as error:
             raise BadInput(f"{self.key}: {file}:{error.lineno}: {error.msg}; mend it") from None
         names = [getattr(statement, "name", "") for statement in statements]
+        targets = [
+            target for statement in statements for target in getattr(statement, "targets", ())
+        ]
+        names += [getattr(target, "id", "") for target in targets]
         if name not in names:
             known = ", ".join(filter(None, names)) or "nothing"
             raise BadInput(f"{self.key}: {file} defines no {name}; it defines {known[:200]}")
