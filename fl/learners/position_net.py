@@ -51,7 +51,7 @@ class PositionNet(LocalTraining, LayeredLearner):
 
     def predict_strongest_dbm(
         self, model: Model, place_m: FloatArray, models: IntArray
-    ) -> FloatArray:
+    ) -> FloatArray | None:
         largest = np.full(len(place_m), nan)
         for m in np.unique(models).tolist():
             with np.errstate(over="ignore", invalid="ignore"):  # a model that has diverged

@@ -29,7 +29,7 @@ from netsim.errors import BadInput, to_one_line
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_NUMBERS = 2**21  # of weights and samples that are stacked, chosen for speed
+_NUMBERS = 2**22  # of weights and samples that are stacked, chosen for speed
 _ACTIVATIONS = 64  # numbers of a sample beside its own
 _SAMPLES = 2000  # scored together: batch normalisation takes its statistics from them
 _PROBED = 4  # samples
@@ -57,6 +57,13 @@ class Blueprint:
     loss: str | UserCode
     precision: int
     device: str
+
+    @property
+    def code(self) -> UserCode:
+        """The code that is blamed for what the module does."""
+        if isinstance(self.source, UserCode):
+            return self.source
+        return UserCode("learning.learner.module", type(self.source).__name__)
 
 
 @lru_cache(maxsize=16)
@@ -88,19 +95,19 @@ class StackedModule:
 
     def __init__(self, blueprint: Blueprint) -> None:
         source = blueprint.source
-        is_code = isinstance(source, UserCode)
-        word = type(source).__name__
-        self.code = source if is_code else UserCode("learning.learner.module", word)
+        self.code = blueprint.code
         self.loss_name = blueprint.loss
         self.is_position = blueprint.samples is None
         self.samples = blueprint.samples or _POSITIONS
         self.dtype = torch.float32 if blueprint.precision == 32 else torch.float64
         self.device = choose_device(blueprint.device)
         loss = blueprint.loss
+        self._make: Callable[[], Any]
         self.loss: Loss = loss.load() if isinstance(loss, UserCode) else LOSSES[loss]
-        self._make = partial(deepcopy, source)
-        if is_code:
+        if isinstance(source, UserCode):
             self._make = self._load_maker(json.loads(blueprint.arguments))
+        else:
+            self._make = partial(deepcopy, source)
         self.module = self._build(0)
         parameters = dict(self.module.named_parameters())
         self.names = [name for name, p in parameters.items() if p.requires_grad]
