@@ -29,7 +29,7 @@ from netsim.errors import BadInput, to_one_line
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_NUMBERS = 2**21  # of weights and samples that are stacked, chosen for speed
+_NUMBERS = 2**22  # of weights and samples that are stacked, chosen for speed
 _ACTIVATIONS = 64  # numbers of a sample beside its own
 _SAMPLES = 2000  # scored together: batch normalisation takes its statistics from them
 _PROBED = 4  # samples
@@ -57,6 +57,13 @@ class Blueprint:
     loss: str | UserCode
     precision: int
     device: str
+
+    @property
+    def code(self) -> UserCode:
+        """The code that is blamed for what the module does."""
+        if isinstance(self.source, UserCode):
+            return self.source
+        return UserCode("learning.learner.module", type(self.source).__name__)
 
 
 @lru_cache(maxsize=16)
@@ -168,7 +175,7 @@ class StackedModule:
     def _try_out(self) -> None:
         """Refuse what cannot be trained, and find out what the module is."""
         unit = np.random.default_rng(0).random((_PROBED, prod(self.samples.shape)))
-        x = self.to_inputs(unit * self.samples.largest)
+        x = self.to_inputs(torch.from_numpy(unit * self.samples.largest))
         y = self.to_labels(np.zeros((2, _PROBED)))
         w = torch.from_numpy(self._flatten(self.module)[None]).to(self.device, self.dtype)
         with self.code.try_out("its forward"), torch.no_grad():
@@ -289,7 +296,9 @@ class StackedModule:
     def compute_layer_input(self, parameters: FloatArray, x: FloatArray, layer: str) -> FloatArray:
         """What a layer of the network parameters (d,) reads of samples x (N, p): (N, inputs)."""
         w = torch.from_numpy(parameters[None]).to(self.device, self.dtype)
-        return self.read_layers(w, self.to_inputs(x))[layer].double().cpu().numpy()
+        return (
+            self.read_layers(w, self.to_inputs(torch.from_numpy(x)))[layer].double().cpu().numpy()
+        )
 
     def compute_losses(self, w: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Losses (k, B) in training of networks w (k, d) on samples x (k, B, *shape), y (k, B)."""
@@ -331,10 +340,12 @@ class StackedModule:
             raise self._refuse(f"returns what depends on no parameter{self._place}; mend it")
         return torch.autograd.grad(mean.sum(), leaf)[0]
 
-    def to_inputs(self, x: FloatArray) -> Tensor:
-        """Samples (N, p) as the module reads them (N, *shape)."""
-        inputs = torch.from_numpy(x).to(self.device, self.dtype) / self.samples.largest
-        return inputs.view(-1, *self.samples.shape)
+    def to_inputs(self, x: Tensor) -> Tensor:
+        """Samples (..., p) as the module reads them (..., *shape)."""
+        inputs = x.to(self.device, self.dtype, copy=True)
+        if self.samples.largest != 1:
+            inputs /= self.samples.largest
+        return inputs.view(*x.shape[:-1], *self.samples.shape)
 
     def to_labels(self, y: FloatArray) -> Tensor:
         """Labels as the loss reads them."""
@@ -381,7 +392,7 @@ class StackedModule:
     ) -> Tensor:
         """Networks (k, d) after training of k UEs, those with the most steps first."""
         w = before.clone()
-        x = self.to_inputs(data.x)
+        x = torch.from_numpy(data.x).to(self.device)
         y = self.to_labels(np.zeros(len(data.x)) if data.y is None else data.y)
         pull = torch.from_numpy(offset).to(w)
         memory = settings.optimiser.start(w.cpu().numpy())
@@ -390,7 +401,8 @@ class StackedModule:
             now = w[:k]
             batch = torch.from_numpy(index).to(self.device)
             live = torch.from_numpy(use).to(self.device)
-            g = self._compute_step_gradients(now, x[batch], y[batch], live, settings.sample_clip)
+            inputs = self.to_inputs(x[batch])
+            g = self._compute_step_gradients(now, inputs, y[batch], live, settings.sample_clip)
             if settings.proximal:
                 g += settings.proximal * (now - before[:k])
             if settings.weight_decay:
@@ -427,13 +439,14 @@ class StackedModule:
         """Outputs (N,) or (N, classes) of samples x (N, p) by networks parameters (n_model, d)."""
         shape = [len(x), self.samples.classes][: 2 if self.samples.classes else 1]
         out = torch.empty(shape, dtype=self.dtype, device=self.device)
+        samples = torch.from_numpy(x)
         weights = torch.from_numpy(parameters).to(self.device, self.dtype)
         for m in np.unique(model_of).tolist():
             of_model = np.flatnonzero(model_of == m)
             for block in split_blocks(len(of_model), _SAMPLES):
                 rows = of_model[block]
                 with self.code.blame("its forward"):
-                    out[rows] = self._call_one(weights[m : m + 1], self.to_inputs(x[rows]))
+                    out[rows] = self._call_one(weights[m : m + 1], self.to_inputs(samples[rows]))
         return out
 
     def compute_record_gradients(
@@ -444,8 +457,9 @@ class StackedModule:
         for block in split_blocks(len(x), max(1, _NUMBERS // self.d)):
             w = torch.from_numpy(parameters[model_of[block]]).to(self.device)
             labels = self.to_labels(y[block, None])
+            inputs = self.to_inputs(torch.from_numpy(x[block, None]))
             with self.code.blame("training"):
-                g = self.compute_gradients(w, self.to_inputs(x[block])[:, None], labels)
+                g = self.compute_gradients(w, inputs, labels)
             gradients[block] = g.cpu().numpy()
         return gradients
 
