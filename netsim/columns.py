@@ -32,16 +32,16 @@ class Columns:
 
     def select(self, rows: IntArray | BoolArray | slice) -> Self:
         """Rows by index, mask or slice."""
-        columns: Any = self
-        return type(self)(*(_select_column(getattr(self, f.name), rows) for f in fields(columns)))
+        return type(self)(
+            *(_select_column(getattr(self, name), rows) for name in _list_names(self))
+        )
 
     def replace_rows(self, rows: IntArray, new: Self) -> Self:
         """A copy with new values in some rows; all columns are arrays."""
-        columns: Any = self
         return type(self)(
             *(
-                replace_values(getattr(self, f.name), rows, getattr(new, f.name))
-                for f in fields(columns)
+                replace_values(getattr(self, name), rows, getattr(new, name))
+                for name in _list_names(self)
             )
         )
 
@@ -50,9 +50,11 @@ class Columns:
         """All pieces, one after the other; a column that a piece lacks is missing in the result."""
         if len(pieces) == 1:
             return pieces[0]
-        kind: Any = cls
         return cls(
-            *(_join_columns([getattr(piece, f.name) for piece in pieces]) for f in fields(kind))
+            *(
+                _join_columns([getattr(piece, name) for piece in pieces])
+                for name in _list_names(cls)
+            )
         )
 
     @classmethod
@@ -60,13 +62,17 @@ class Columns:
         """Rows of all pieces, of which the first has the first numbers; one column at a time, to
         bound memory.
         """
-        kind: Any = cls
         return cls(
             *(
-                _select_column(_join_columns([getattr(piece, f.name) for piece in pieces]), rows)
-                for f in fields(kind)
+                _select_column(_join_columns([getattr(piece, name) for piece in pieces]), rows)
+                for name in _list_names(cls)
             )
         )
+
+
+def _list_names(columns: Any) -> list[str]:
+    """Names of the columns, of a class of them or a table."""
+    return [field.name for field in fields(columns)]
 
 
 def _select_column(column: Any, rows: IntArray | BoolArray | slice) -> Any:
@@ -110,7 +116,9 @@ def divide_or_zero(values: FloatArray, by: FloatArray | IntArray) -> FloatArray:
     return np.divide(values, by, out=np.zeros_like(values), where=by > 0)
 
 
-def divide_or(values: FloatArray, by: FloatArray | IntArray, otherwise: float) -> FloatArray:
+def divide_or(
+    values: FloatArray | float, by: FloatArray | IntArray, otherwise: float
+) -> FloatArray:
     """values / by, of shapes that broadcast; `otherwise` where `by` is not above 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(by > 0, values / by, otherwise)

@@ -65,28 +65,12 @@ class UnusablePlugin(BadInput):
     """A plug-in that is no part of its slot; the user has to mend or uninstall it."""
 
 
-class _FileName:
-    """Marks a field as the name of a file or folder, which a scenario gives relative to itself."""
-
-    def __repr__(self) -> str:
-        return "FILE_NAME"
-
-
-FILE_NAME = _FileName()
-"""In `Annotated[str, FILE_NAME]`: loading a scenario makes the value absolute and fills in
-${VARIABLES}."""
-
-
-class _CodeName:
-    """Marks a field as the name of code: FILE.py:NAME, a word, or an entry point."""
-
-    def __repr__(self) -> str:
-        return "CODE_NAME"
-
-
-CODE_NAME = _CodeName()
+FILE_NAME = "FILE_NAME"
+"""In `Annotated[str, FILE_NAME]`: a file or folder, which a scenario gives relative to itself;
+loading makes the value absolute and fills in ${VARIABLES}."""
+CODE_NAME = "CODE_NAME"
 """In `Annotated[str, CODE_NAME]`: of FILE.py:NAME the file is one that the scenario reads, as of
-FILE_NAME; any other value is a word."""
+FILE_NAME; any other value is a word, or an entry point."""
 
 
 def split_code_name(text: str) -> tuple[str, str]:

@@ -65,7 +65,12 @@ class Rng:
     ) -> FloatArray:
         """Uniform on the open interval (0, 1), 53 bits, shape (n, *size)."""
         words = self._draw_words(label, owner, prod(size), item)
-        return _convert_to_unit(words).reshape(len(words), *size)
+        words >>= _U64(11)
+        # in place from here on: noise on all updates is as large as they are
+        unit = words.astype(np.float64)
+        unit += 0.5
+        unit *= 2.0**-53
+        return np.minimum(unit, _BELOW_ONE, out=unit).reshape(len(words), *size)
 
     def normal(
         self, label: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
@@ -178,16 +183,6 @@ def _multiply_high(a: np.uint64, b: np.uint64) -> np.uint64:
     cross = b_high * a_low + ((b_low * a_low) >> _32)
     middle = b_low * a_high + (cross & _LOW32)
     return b_high * a_high + (cross >> _32) + (middle >> _32)
-
-
-def _convert_to_unit(words: Words) -> FloatArray:
-    """Numbers in (0, 1) of the upper 53 bits of words, which are overwritten."""
-    words >>= _U64(11)
-    # in place from here on: noise on all updates is as large as they are
-    unit = words.astype(np.float64)
-    unit += 0.5
-    unit *= 2.0**-53
-    return np.minimum(unit, _BELOW_ONE, out=unit)
 
 
 def _derive_key(seed: int, purpose: str, label: str) -> tuple[int, int]:

@@ -56,11 +56,6 @@ class Indoors(_OfUes):
         """Whether each UE is in a building (n,)."""
         return self.building >= 0
 
-    @property
-    def above_ground_m(self) -> FloatArray:
-        """Height of the floor above ground (n,), m; added to the height of a UE at street level."""
-        return np.asarray(STOREY_M * self.floor)
-
 
 @frozen
 class Fixes(_OfUes):

@@ -52,14 +52,14 @@ class Buffer(ReplayBuffer):
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> ReplayBufferSamples:
         row = self.generator.integers(0, self.filled * self.n_envs, size=batch_size)
-        step, env_of = np.divmod(row, self.n_envs)
-        over = self.dones[step, env_of] * (1 - self.timeouts[step, env_of])
+        at = np.divmod(row, self.n_envs)  # step and environment
+        over = self.dones[at] * (1 - self.timeouts[at])
         return ReplayBufferSamples(
-            self.to_torch(self.observations[step, env_of]),
-            self.to_torch(self.actions[step, env_of]),
-            self.to_torch(self.next_observations[step, env_of]),
+            self.to_torch(self.observations[at]),
+            self.to_torch(self.actions[at]),
+            self.to_torch(self.next_observations[at]),
             self.to_torch(over[:, None]),
-            self.to_torch(self.rewards[step, env_of][:, None]),
+            self.to_torch(self.rewards[at][:, None]),
         )
 
 
@@ -129,7 +129,7 @@ class DdpgTraining:
         self.noise = _Noise(agent, (n, n_actions), steps, seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.model = _ScheduledDdpg(
+            self.model = model = _ScheduledDdpg(
                 "MlpPolicy",
                 vec,
                 learning_rate=agent.learning_rate,
@@ -145,17 +145,17 @@ class DdpgTraining:
                 policy_kwargs={"net_arch": list(agent.hidden)},
                 device="cpu",
             )
-        self.model.rates = self._rates
-        self.model.target_policy_noise = 0.0
+        model.rates = self._rates
+        model.target_policy_noise = 0.0
         # the library's own logger would leave a folder among the temporary files
-        self.model.set_logger(Logger(None, []))
+        model.set_logger(Logger(None, []))
         if from_zero:
-            for net in (self.model.actor, self.model.actor_target):
+            for net in (model.actor, model.actor_target):
                 last = [m for m in net.mu if isinstance(m, torch.nn.Linear)][-1]
                 torch.nn.init.zeros_(last.weight)
                 torch.nn.init.zeros_(last.bias)
-        self.model.action_space.seed(seed)
-        self.buffer = cast(Buffer, self.model.replay_buffer)
+        model.action_space.seed(seed)
+        self.buffer = cast(Buffer, model.replay_buffer)
         self.buffer.generator = Streams(seed).derive_rng("ddpg").make_generator("batch")
         self.callback = _Steps(self)
 

@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from fl.power.bound import Convergence, Criterion, PowerLoss, Trajectory
 from fl.power.search import Limits
-from netsim.columns import frozen
+from netsim.columns import divide_or, frozen
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.radio.power import PowerContext
@@ -56,8 +56,7 @@ def observe_online(context: PowerContext, last_w: FloatArray, limits: Limits) ->
     """
     is_served = context.snr_per_w > 0
     is_required = is_served & (context.required_std > 0) & (context.scale > 0)
-    ones = np.ones(is_served.shape)
-    required = np.divide(context.scale, context.required_std, where=is_required, out=ones) ** 2
+    required = divide_or(context.scale, context.required_std, 1.0) ** 2
 
     def scale_level(ratio: FloatArray, is_known: BoolArray) -> FloatArray:
         level = db_from_ratio(np.where(is_known, ratio, 1.0)) / _FULL_DB
@@ -170,13 +169,13 @@ def compute_action(layers: Layers, seen: Seen) -> FloatArray:
 
     BadInput where its weights overflow.
     """
-    x = seen
+    x = hidden = seen
     columns = (-1, *(1,) * (seen.ndim - 1))
     with np.errstate(over="ignore", invalid="ignore"):
-        for weight, bias in layers[:-1]:
-            x = np.maximum(weight @ x + bias.reshape(columns), np.float32(0.0))
-        weight, bias = layers[-1]
-        action = np.tanh((weight @ x + bias.reshape(columns)).astype(float))
+        for weight, bias in layers:
+            x = weight @ hidden + bias.reshape(columns)
+            hidden = np.maximum(x, np.float32(0.0))
+        action = np.tanh(x.astype(float))
     if not np.isfinite(action).all():
         raise BadInput("power.policy: an action is no number; its weights overflow, train it again")
     return action

@@ -318,15 +318,16 @@ def _group_vectors(power_w: FloatArray, round_index: IntArray, links: Links, air
     if air.group_size >= cell.shape[1]:
         return np.zeros_like(cell)
     received_w = power_w * _sum_own_strength(links.h, round_index, cell)
-    apart = _number_cells_apart(cell, links.h.shape[2])
+    apart = _number_cells_apart(cell, links)
     return reception.group_by_power(received_w.reshape(-1), apart, air.group_size).reshape(
         cell.shape
     )
 
 
-def _number_cells_apart(cell: IntArray, n_bs: int) -> IntArray:
+def _number_cells_apart(cell: IntArray, links: Links) -> IntArray:
     """Cells (B * K,) with other numbers in each vector, -1 for none."""
-    return np.where(cell >= 0, cell + n_bs * np.arange(len(cell))[:, None], -1).reshape(-1)
+    first = links.h.shape[2] * np.arange(len(cell))[:, None]
+    return np.where(cell >= 0, first + cell, -1).reshape(-1)
 
 
 def _compute_vector_ends(
@@ -348,7 +349,7 @@ def _compute_vector_ends(
     if air.group_size < cell.shape[1]:
         group_of = _group_vectors(power_w, round_index, links, air)
         flat = reception.Durations(*(span_s.reshape(-1) for span_s in spans))
-        apart = _number_cells_apart(cell, links.h.shape[2])
+        apart = _number_cells_apart(cell, links)
         wait_s = reception.compute_waits_s(
             flat, decoded.reshape(-1), apart, group_of.reshape(-1), air.deadline_s
         )

@@ -55,10 +55,8 @@ class City(Part):
     is_made_up: ClassVar = True
     """whether it is no place on the globe, and may be put where a trace is"""
 
-    @property
-    def has_size(self) -> bool:
-        """Whether the city defines its own area; otherwise the area is that of a replayed trace."""
-        return True
+    has_size: ClassVar = True
+    """whether the city defines its own area; otherwise the area is that of a replayed trace"""
 
     @abstractmethod
     def area(self, trace_area: Area | None) -> Area:

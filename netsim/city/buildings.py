@@ -117,8 +117,6 @@ class Buildings(Columns):
         """Which straight paths on the ground from a_m (n, 2) to b_m (n, 2) avoid all buildings;
         (n,).
         """
-        if not len(self):
-            return np.ones(len(a_m), bool)
         return np.isinf(self.find_wall_distance_and_direction(a_m, b_m)[0])
 
     def find_wall_distance_and_direction(
@@ -148,13 +146,13 @@ class Buildings(Columns):
         """A uniform outdoor place (n, 2) for each owner (n,), drawn independently of the other
         owners.
         """
-        position_m = area.sample(rng.uniform(name, owner, (2,)))
-        left = np.flatnonzero(self.is_indoors(position_m))
-        for draw in range(1, _DRAWS):
-            if not left.size:
-                return position_m
+        position_m = np.empty((len(owner), 2))
+        left = np.arange(len(owner))
+        for draw in range(_DRAWS):
             position_m[left] = area.sample(rng.uniform(name, owner[left], (2,), item=draw))
             left = left[self.is_indoors(position_m[left])]
+            if not left.size:
+                return position_m
         raise BadInput(
             f"world.city: {_DRAWS} random places were all indoors; leave room between the "
             "buildings, or around them (margin_m of footprints)"
@@ -168,8 +166,6 @@ class Buildings(Columns):
         ignored_building (k,) is a building whose house does not block each link, -1 for none.
         """
         blocked = np.zeros(len(a_m), bool)
-        if not len(self):
-            return blocked
         lines = Lines.from_ends(a_m, b_m, self._walls)
         for part in find_stretches(lines, self._walls, self.height_m):
             low_m, high_m = lines.ends_m[part.line].T

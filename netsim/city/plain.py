@@ -38,7 +38,7 @@ class OpenField(City):
     example = {"kind": "open-field", "width_m": 500, "height_m": 400}
 
     @property
-    def has_size(self) -> bool:
+    def has_size(self) -> bool:  # type: ignore[override]
         return self.width_m is not None
 
     def area(self, trace_area: Area | None) -> Area:

@@ -79,7 +79,8 @@ class Places:
     @classmethod
     def unknown(cls, n_ue: int) -> "Places":
         """NaN for all UEs."""
-        return cls(np.full((n_ue, 2), nan), np.full((n_ue, 2), nan))
+        nowhere_m = np.full((n_ue, 2), nan)
+        return cls(nowhere_m, nowhere_m)
 
     def densest(self) -> FloatArray:
         """densest_m (n_ue, 2), also where there is none."""

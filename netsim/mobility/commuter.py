@@ -71,20 +71,6 @@ class CommuterState(State):
     today: CommuterDay | None = None
 
 
-@frozen
-class Schedule:
-    """Six stays of every UE in s of the day.
-
-    stop (n, 6) : index of the place; from_s (n,) : when the first stay begins; until_s, stay_s (n,
-    6) : a UE leaves at max(until, arrival) + stay.
-    """
-
-    stop: IntArray
-    from_s: FloatArray
-    until_s: FloatArray
-    stay_s: FloatArray
-
-
 class Commuter(Mobility):
     r"""UEs with a home, a workplace and a daily schedule, which measure at random times at places
     and on the way.
@@ -198,15 +184,17 @@ class Commuter(Mobility):
         low_m = ground.area.low_m
         high_m = ground.area.high_m
         n_third = state.place_m.shape[1] - _THIRD
-        plan = self._draw_schedule(rng, ue, n_third, ground.clock.weekday(day) < 5)
-        place_m = state.place_m[np.arange(n)[:, None], plan.stop]  # (n, 6, 2)
+        stop, arrives_s, earliest_s, stay_s = self._draw_schedule(
+            rng, ue, n_third, ground.clock.weekday(day) < 5
+        )
+        place_m = state.place_m[np.arange(n)[:, None], stop]  # (n, 6, 2)
         next_m = np.concatenate([place_m[:, 1:], place_m[:, -1:]], axis=1)
         jitter_m = np.zeros_like(place_m)
         normal = np.clip(rng.normal("corner", ue, (5, 2)), -_TAIL, _TAIL)
         jitter_m[:, :-1] = _CORNER_STD_M * normal
         straight_m = np.stack([next_m[..., 0], place_m[..., 1]], axis=2)
         corner_m = np.clip(straight_m + jitter_m, low_m, high_m)
-        is_same = plan.stop[:, 1:] == plan.stop[:, :-1]
+        is_same = stop[:, 1:] == stop[:, :-1]
         stays_put = np.append(is_same, np.full((n, 1), True), axis=1)
         corner_m = np.where(stays_put[:, :, None], next_m, corner_m)
         # (n, 6, 3, 2): arrival, departure, corner of the walk
@@ -216,16 +204,15 @@ class Commuter(Mobility):
         first_s = norm(corner_m - place_m, axis=2) / speed_m_s
         second_s = norm(next_m - corner_m, axis=2) / speed_m_s
         knot_s = np.empty(knot_m.shape[:3])
-        arrives_s = plan.from_s
         for k in range(6):
-            until_s = np.maximum(plan.until_s[:, k], arrives_s)
-            leaves_s = until_s + plan.stay_s[:, k]
+            until_s = np.maximum(earliest_s[:, k], arrives_s)
+            leaves_s = until_s + stay_s[:, k]
             turns_s = leaves_s + first_s[:, k]
             knot_s[:, k] = np.stack([arrives_s, leaves_s, turns_s], axis=1)
             arrives_s = knot_s[:, k, 2] + second_s[:, k]
         first = 18 * np.arange(n + 1)
         way = Paths(knot_m.reshape(-1, 2), first, knot_s.ravel())
-        role = np.minimum(plan.stop, _THIRD)
+        role = np.minimum(stop, _THIRD)
         arrive_s = knot_s[..., 0]
         leave_s = knot_s[..., 1]
         rate_per_s = _FIXES_PER_H[role] / _HOUR_S
@@ -238,7 +225,12 @@ class Commuter(Mobility):
         taken_s = np.concatenate([time_s, walk_s]) + (day * DAY_S - ground.clock.begins_s)
         return CommuterDay(day, way, Fixes(ue[np.concatenate([row, walker])], taken_s, taken_m))
 
-    def _draw_schedule(self, rng: Rng, ue: IntArray, n_third: int, weekday: bool) -> Schedule:
+    def _draw_schedule(
+        self, rng: Rng, ue: IntArray, n_third: int, weekday: bool
+    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+        """Six stays of every UE in s of the day: index of the place (n, 6), when the first begins
+        (n,), until when at least (n, 6), and how long after that and the arrival (n, 6).
+        """
         chance = rng.uniform("chance", ue, (8,)).T
         hours = _HOUR_MEAN + _HOUR_STD * np.clip(rng.normal("hour", ue, (3,)), -_TAIL, _TAIL)
         leave_h, lunch_h, close_h = hours.T
@@ -269,7 +261,7 @@ class Commuter(Mobility):
         # a skipped day begins and ends at midnight
         from_s = out * np.where(works, _MORNING_H, _LATE_MORNING_H) * _HOUR_S
         until_s = out[:, None] * until_h * _HOUR_S
-        return Schedule(stop.astype(int), from_s, until_s, stay_h * _HOUR_S)
+        return stop.astype(int), from_s, until_s, stay_h * _HOUR_S
 
     def _refuse_long_walks(self, place_m: FloatArray) -> None:
         detour_m = 4 * _TAIL * _CORNER_STD_M  # there and back, along both axes

@@ -53,8 +53,6 @@ class Static(Still):
 
         rng = ground.streams.derive_rng("mobility.static")
         position_m = ground.buildings.draw_outdoor_m(ground.area, rng, "start", ue)
-        if not self.min_station_distance_m:
-            return State(position_m)
         stations = cKDTree(ground.stations_m)
         left = np.flatnonzero(stations.query(position_m)[0] < self.min_station_distance_m)
         for draw in range(1, _DRAWS):

@@ -80,7 +80,7 @@ class _Block(Fading):
             return find_last_multiple(time_s, self.block)
         return round_ if self.block == "round" else 0
 
-    def _draw_scattered(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
+    def draw_amplitudes(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
         """CN(0, 1) entries (n, n_bs, antennas)."""
         pair, item = _list_pairs_and_blocks(ue, n_bs, block)
         parts = rng.normal("fading", pair, (self.antennas, 2), item=item)
@@ -93,9 +93,6 @@ class Rayleigh(_Block):
 
     kind: Literal["rayleigh"] = "rayleigh"
     reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.53"
-
-    def draw_amplitudes(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
-        return self._draw_scattered(ue, n_bs, block, rng)
 
 
 class Rician(_Block):
@@ -118,5 +115,5 @@ class Rician(_Block):
         angle = pi * np.cos(pi * unit[..., 1, None])
         phase = 2 * pi * unit[..., 0, None]
         steady = np.exp(1j * (phase + angle * np.arange(self.antennas)))
-        scattered = self._draw_scattered(ue, n_bs, block, rng)
+        scattered = super().draw_amplitudes(ue, n_bs, block, rng)
         return np.sqrt(k / (k + 1)) * steady + np.sqrt(1 / (k + 1)) * scattered

@@ -16,7 +16,7 @@ from netsim.radio.indoor_links import Environment, PenetrationLaw
 from netsim.radio.path_loss import LossLaw, Pairs, PathLoss
 from netsim.radio.shadowing import Shadow
 from netsim.radio.sight import SightLaw
-from netsim.ues import Indoors
+from netsim.ues import STOREY_M, Indoors
 from netsim.units import BoolArray, FloatArray, IntArray, ratio_from_db, w_from_dbm
 
 BLOCK_PAIRS = 2**18  # of which one array of numbers has 2 MiB
@@ -166,7 +166,7 @@ class Budget:
         flat = np.sqrt(square, out=north)
         ue_height_m: float | FloatArray = self.ue_height_m
         if indoors is not None:
-            ue_height_m = (self.ue_height_m + indoors.above_ground_m)[:, None]
+            ue_height_m = (self.ue_height_m + np.asarray(STOREY_M * indoors.floor))[:, None]
         rise = self.height_m - ue_height_m
         square += rise * rise
         slant = np.sqrt(square, out=square)
@@ -301,8 +301,7 @@ class KeptLinks:
             return np.ones(len(position_m), bool)
         before_m, inside, _ = self._last
         stays_away = np.isnan(before_m) & np.isnan(position_m)
-        same = (before_m == position_m) | stays_away
-        moved = ~same.all(axis=1)
+        moved = ~((before_m == position_m) | stays_away).all(axis=1)
         if indoors is not inside:
             for f in fields(Indoors):
                 moved |= getattr(indoors, f.name) != getattr(inside, f.name)

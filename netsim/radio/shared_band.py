@@ -74,20 +74,18 @@ class SharedBand(Uplink):
     rate: Annotated[RateLaw, RATES] = LinkAdaptation()
     """law of the rate: link-adaptation (attenuated, capped, none below an SINR) or shannon"""
 
-    @property
-    def shares_band(self) -> bool:
-        return True
+    shares_band = True
 
     @property
-    def adds_noise(self) -> bool:
+    def adds_noise(self) -> bool:  # type: ignore[override]
         return self.decoding == "noisy"
 
     @property
-    def isolates_ues(self) -> bool:
+    def isolates_ues(self) -> bool:  # type: ignore[override]
         return self.interference == "none" and self.interference_over_thermal_db == 0
 
     @property
-    def needs_bound(self) -> bool:
+    def needs_bound(self) -> bool:  # type: ignore[override]
         return self.adds_noise and self.norm_bound is None
 
     def describe(self, training: str) -> dict[str, str]:
@@ -324,7 +322,7 @@ class Noma(SharedBand):
     example = {"kind": "noma", "norm_bound": 1.0}
 
     @property
-    def groups_ues(self) -> bool:
+    def groups_ues(self) -> bool:  # type: ignore[override]
         return self.group_size is not None
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:

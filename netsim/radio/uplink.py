@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
-from typing import Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -65,17 +65,12 @@ class Cohort(Columns):
     limit_s: float = inf
 
     def __post_init__(self) -> None:
-        self._check()
-
-    def _check(self) -> None:
         if self.power_w.shape != self.ue.shape:
             raise BadInput(
                 f"power: shape {self.power_w.shape} for {len(self.ue)} UEs; a power part "
                 f"gives one for each UE"
             )
-        power_w = self.power_w
-        is_valid = (power_w >= 0) & (power_w < inf)
-        bad = np.flatnonzero(~is_valid)
+        bad = np.flatnonzero(~((self.power_w >= 0) & (self.power_w < inf)))
         if bad.size:
             k = bad[0]
             raise BadInput(
@@ -86,7 +81,7 @@ class Cohort(Columns):
     def with_power_w(self, power_w: FloatArray) -> "Cohort":
         """The same UEs with other powers (n,)."""
         cohort = copy_with(self, power_w=power_w)
-        cohort._check()
+        cohort.__post_init__()
         return cohort
 
     @cached_property
@@ -219,30 +214,16 @@ class Uplink(Part):
 
     kind: str
 
-    @property
-    def needs_bound(self) -> bool:
-        """Whether a payload must have a bound of its norm."""
-        return False
-
-    @property
-    def shares_band(self) -> bool:
-        """Whether the transmission of one UE can make updates of others late, lost or noisier."""
-        return False
-
-    @property
-    def adds_noise(self) -> bool:
-        """Whether decoded updates carry channel noise."""
-        return False
-
-    @property
-    def isolates_ues(self) -> bool:
-        """Whether the noise on an update depends on the power of its own UE only."""
-        return False
-
-    @property
-    def groups_ues(self) -> bool:
-        """Whether `plan` lets UEs of a cell wait for others."""
-        return False
+    needs_bound: ClassVar = False
+    """whether a payload must have a bound of its norm"""
+    shares_band: ClassVar = False
+    """whether the transmission of one UE can make updates of others late, lost or noisier"""
+    adds_noise: ClassVar = False
+    """whether decoded updates carry channel noise"""
+    isolates_ues: ClassVar = False
+    """whether the noise on an update depends on the power of its own UE only"""
+    groups_ues: ClassVar = False
+    """whether `plan` lets UEs of a cell wait for others"""
 
     def share_of_time(self) -> float:
         """Share of its airtime in which a UE sends; in the rest the band is the downlink's."""

@@ -54,10 +54,7 @@ class Premises:
         """Points at which some of the premises (m,) meet the streets, for a mode of travel each
         (m,).
         """
-        index = mode, building
-        return Access(
-            self.access.street[index], self.access.along_m[index], self.access.at_m[index]
-        )
+        return self.access.select((mode, building))  # type: ignore[arg-type]  # as numpy has it
 
     @classmethod
     def none(cls) -> Premises:
@@ -95,12 +92,10 @@ def find_doors(footprint: Shapes, height_m: FloatArray, graph: StreetGraph) -> P
     door_m = shapely.get_coordinates(shapely.shortest_line(wall[row], line[nearest]))[::2]
     floors = np.maximum(1, np.floor(height_m[building] / STOREY_M + 0.5)).astype(int)
     by_mode = [find_access(graph, door_m, mode) for mode in range(len(MODES))]
-    street, along_m, at_m = (
+    columns = (
         np.stack([getattr(a, name) for a in by_mode]) for name in ("street", "along_m", "at_m")
     )
-    return Premises(
-        building, door_m, Access(street, along_m, at_m), floors, area_m2[building] * floors
-    )
+    return Premises(building, door_m, Access(*columns), floors, area_m2[building] * floors)
 
 
 def find_access(graph: StreetGraph, position_m: FloatArray, mode: int) -> Access:

@@ -96,10 +96,9 @@ class Source:
                 total += len(chunk)
                 if packed and total > MAX_UNPACKED_BYTES:
                     limit = format_size(MAX_UNPACKED_BYTES)
-                    remedy = "unpack it if you trust it, and split it"
                     raise BadInput(
-                        f"{self.path}: unpacks to more than {limit}, "
-                        f"the most that is read; {remedy}"
+                        f"{self.path}: unpacks to more than {limit}, the most that is read; "
+                        f"unpack it if you trust it, and split it"
                     )
                 yield chunk
 
@@ -215,10 +214,10 @@ class XmlFile:
         self._parse(rest, last=True)
 
     def _begin_doctype(self, *_: object) -> None:
-        problem = (
-            "declares a document type (DOCTYPE), which can hide entity bombs and outside files"
+        self.refuse(
+            "declares a document type (DOCTYPE), which can hide entity bombs and outside files; "
+            "remove the DOCTYPE"
         )
-        self.refuse(f"{problem}; remove the DOCTYPE")
 
     def _parse(self, piece: bytes, last: bool = False) -> None:
         try:

@@ -508,8 +508,10 @@ class FixBuilder:
             f"{file}: line {after}, column "
             f"{quote_text(self.header_of.get('time_s', 'time_s'), quote=False)}"
         )
-        problem = f"its time is before that of line {before}, of the same user"
-        raise BadInput(f"{place}: {problem}; sort the rows of each user by time")
+        raise BadInput(
+            f"{place}: its time is before that of line {before}, of the same user; sort the rows "
+            f"of each user by time"
+        )
 
 
 def _check_bounds(ours: str, value: Column) -> None:

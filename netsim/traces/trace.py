@@ -5,7 +5,7 @@ midnight).
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from difflib import get_close_matches
 from importlib import resources
 from math import dist, log, sqrt
@@ -132,7 +132,7 @@ def find_nearest_zone(lat_deg: float, lon_deg: float) -> str:
 def find_midnight(time_s: float, zone: tzinfo) -> tuple[date, float]:
     """The local day of an epoch time, and the epoch time of the midnight at which it began."""
     day = datetime.fromtimestamp(time_s, zone).date()
-    return day, datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()
+    return day, datetime.combine(day, time.min, zone).timestamp()
 
 
 def build_wall_clock(first_day: date, midnight_s: float, zone: tzinfo, until_s: float) -> Clock:
@@ -145,10 +145,7 @@ def build_wall_clock(first_day: date, midnight_s: float, zone: tzinfo, until_s: 
     if isinstance(zone, timezone):  # a fixed offset
         return Clock(first_day)
     # where clocks skip midnight itself, the first day begins with a change
-    first_s = (
-        datetime(first_day.year, first_day.month, first_day.day, tzinfo=UTC).timestamp()
-        - midnight_s
-    )
+    first_s = datetime.combine(first_day, time.min, UTC).timestamp() - midnight_s
     shift_s = _find_offset_s(zone, midnight_s) - first_s
     changes = [(0.0, shift_s)] if shift_s else []
     before_s = midnight_s

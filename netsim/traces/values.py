@@ -125,10 +125,10 @@ def suggest_remedy(text: object, high: float) -> str:
             "remove the line"
         )
     if high in (_LATITUDE, _LONGITUDE) and size > _LONGITUDE:
-        other_forms = "degrees times 1e6 or 1e7 (E7), semicircles, degrees and minutes (ddmm.mmmm)"
         return (
-            f"are these {other_forms}, or metres (--columns x_m=HEADER,y_m=HEADER)? Else correct "
-            f"or remove the line"
+            "are these degrees times 1e6 or 1e7 (E7), semicircles, degrees and minutes "
+            "(ddmm.mmmm), or metres (--columns x_m=HEADER,y_m=HEADER)? Else correct or remove the "
+            "line"
         )
     if high in (EASTING_M, NORTHING_M):
         return (

@@ -97,8 +97,10 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     indoors = None
     if ues.indoor is not None:
         if state.indoors() is not None:
-            problem = f"mobility {mobility.kind_name()} decides which UEs are indoors"
-            raise BadInput(f"world.ues.indoor: {problem}; leave it out")
+            raise BadInput(
+                f"world.ues.indoor: mobility {mobility.kind_name()} decides which UEs are indoors; "
+                f"leave it out"
+            )
         indoors = ues.indoor.draw_indoors(ue, law, streams.derive_rng("ues.indoor"))
     training_s = np.full(len(names), ues.training_s_per_sample)
     spread = ues.compute_heterogeneity

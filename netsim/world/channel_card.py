@@ -57,9 +57,9 @@ def describe_channel(
         place = f"buildings of {low} to {high} floors, up to {deepest_m:g} m from the facade"
         card["UEs indoors"] = f"{100 * indoor.share:g} %, drawn, {place}"
     if ues.compute_heterogeneity is not None:
-        formula = ues.compute_heterogeneity.formula
         card["speed of UEs"] = (
-            f"training takes {formula} times the stated time, N standard normal, drawn once per UE"
+            f"training takes {ues.compute_heterogeneity.formula} times the stated time, N standard "
+            f"normal, drawn once per UE"
         )
     if presence is not None:
         card["presence"] = presence

@@ -3,7 +3,7 @@
 import re
 from abc import abstractmethod
 from datetime import date
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, Strict, field_validator, model_validator
@@ -187,10 +187,10 @@ class Ues(Part):
         return float(w_from_dbm(self.max_power_dbm))
 
 
-def _choose_sight(stated: dict[str, object]) -> Sight:
+def _choose_sight(stated: dict[str, Any]) -> Sight:
     """The law's own probability of sight where it has one: that is how such a law was published."""
-    law = stated.get("path_loss")
-    if isinstance(law, PathLoss) and "probability of sight" in law.offers:
+    law = stated.get("path_loss", LogDistance())
+    if "probability of sight" in law.offers:
         from netsim.radio.sight import (
             ByProbability,
         )  # here, so that most scenarios do not import it
@@ -199,10 +199,10 @@ def _choose_sight(stated: dict[str, object]) -> Sight:
     return AlwaysInSight()
 
 
-def _choose_shadowing(stated: dict[str, object]) -> Shadowing:
+def _choose_shadowing(stated: dict[str, Any]) -> Shadowing:
     """Shadowing with the deviations of the law where it was published with some."""
-    law = stated.get("path_loss")
-    if isinstance(law, PathLoss) and law.std_db is not None:
+    law = stated.get("path_loss", LogDistance())
+    if law.std_db is not None:
         return Correlated(
             decorrelation_m=law.decorrelation_m,
             nlos_decorrelation_m=law.nlos_decorrelation_m,
@@ -211,10 +211,10 @@ def _choose_shadowing(stated: dict[str, object]) -> Shadowing:
     return NoShadowing()
 
 
-def _choose_penetration(stated: dict[str, object]) -> Penetration:
+def _choose_penetration(stated: dict[str, Any]) -> Penetration:
     """Loss of walls and car bodies beside the laws that were published with it."""
-    law = stated.get("path_loss")
-    if isinstance(law, PathLoss) and law.indoor_shadowing:
+    law = stated.get("path_loss", LogDistance())
+    if law.indoor_shadowing:
         return Tr38901Penetration()
     return NoPenetration()
 

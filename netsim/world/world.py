@@ -327,14 +327,12 @@ class World:
     def compute_links(self) -> RadioLinks:
         """The radio now."""
         self.catch_up()
-        return self._kept.compute_links(
-            self.env.now, self.state.position_m, self.find_state_indoors(self.state)
-        )
+        return self._compute_state_links(self.state)
 
-    def _compute_rsrp_dbm(self, state: State) -> FloatArray:
+    def _compute_state_links(self, state: State) -> RadioLinks:
         return self._kept.compute_links(
             self.moved_s, state.position_m, self.find_state_indoors(state)
-        ).rsrp_dbm
+        )
 
     def _find_next_sample_s(self, t_s: float) -> float:
         period_s = self.measurement_period_s or self.tick_s
@@ -364,7 +362,7 @@ class World:
             cell = np.zeros(len(fixes), int) if fixes.cell is None else fixes.cell
             return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm)
         if sampled is not None:
-            return self._report_rsrp(fixes, self._compute_rsrp_dbm(sampled)[fixes.ue])
+            return self._report_rsrp(fixes, self._compute_state_links(sampled).rsrp_dbm[fixes.ue])
         if self.handover is not None:  # which attaches at the first fix of all
             return self._measure_model(fixes)
         pieces = split_positions(len(fixes), len(self.stations))
@@ -434,7 +432,7 @@ class World:
         """Look at the serving cells once, where handover is modelled."""
         if self.handover is None or self.attached is None or not self.stations:
             return
-        rsrp = self._compute_rsrp_dbm(self.state)
+        rsrp = self._compute_state_links(self.state).rsrp_dbm
         before = self.attached.serving
         self.attached, moved = self.handover.step(self.attached, rsrp, time_s)
         self._settled = not (moved.any() or np.isfinite(self.attached.since_s).any())

@@ -68,8 +68,10 @@ class SumoFcd(TraceFormat):
                 before_s = now_s
                 now_s = _parse_time_s(xml, attributes.get("time", ""))
                 if now_s < before_s:
-                    problem = f"timestep {now_s:g} s comes after timestep {before_s:g} s"
-                    xml.refuse(f"{problem}; sort the timesteps (were two outputs joined?)")
+                    xml.refuse(
+                        f"timestep {now_s:g} s comes after timestep {before_s:g} s; sort the "
+                        f"timesteps (were two outputs joined?)"
+                    )
 
         xml.read(begin)
         numbers = [fixes.number_user(id_, f"{kind} {id_}") for kind, id_ in movers]
@@ -113,7 +115,9 @@ def _is_in_degrees(
             f"x and y could be longitude and latitude ({width:.3g} degrees wide) or metres "
             f"({width:.3g} m wide)"
         )
-        remedy = "name which with --crs EPSG:4326 or --crs local (in a scenario: crs)"
-        raise BadInput(f"{fixes.path}: {problem}; {remedy}")
+        raise BadInput(
+            f"{fixes.path}: {problem}; name which with --crs EPSG:4326 or --crs local (in a "
+            f"scenario: crs)"
+        )
     fixes.notices.append(notice("trace-degrees"))
     return True

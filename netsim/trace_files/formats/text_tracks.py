@@ -65,8 +65,11 @@ def _count_header_lines(source: Source) -> int:
     above = next((k for k, text in enumerate(head) if _ROW.match(text)), _HEADER_LINES)
     datum = "".join(head[1:2]).strip()
     if above and not _WGS_84.fullmatch(datum):
-        remedy = "convert the places, and begin with the six lines of a PLT, or with a row"
-        source.refuse(2, f"{quote_text(datum)} is not the datum WGS 84; {remedy}")
+        source.refuse(
+            2,
+            f"{quote_text(datum)} is not the datum WGS 84; convert the places, and begin with the "
+            f"six lines of a PLT, or with a row",
+        )
     return above
 
 
