@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import keyword
 import math
@@ -12,6 +11,7 @@ import re
 import shutil
 import textwrap
 import tomllib
+from argparse import Namespace
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
@@ -62,7 +62,7 @@ NEXT = """\
   netsim list learner  every key of a part with its unit and bounds"""
 
 
-def create_from_options(args: argparse.Namespace) -> None:
+def create_from_options(args: Namespace) -> None:
     """Write a scenario file or a package to begin with, and print what comes next."""
     if (
         args.package is not None
@@ -171,7 +171,7 @@ def _copy_scenario(source: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def validate_from_options(args: argparse.Namespace) -> None:
+def validate_from_options(args: Namespace) -> None:
     """Check the scenario, and every point of its sweep."""
     from scenarios.app.run.setup import check_study
     from scenarios.app.run.sweep import check_prepared, resolve_points
@@ -195,7 +195,7 @@ def validate_from_options(args: argparse.Namespace) -> None:
         say(warning.text)
 
 
-def print_schema(args: argparse.Namespace) -> None:
+def print_schema(args: Namespace) -> None:
     """Print the JSON schema of scenario files."""
     from scenarios.app.study.describe import build_json_schema
     from scenarios.app.study.study import Study
@@ -203,7 +203,7 @@ def print_schema(args: argparse.Namespace) -> None:
     say(json.dumps(build_json_schema(Study), indent=1))
 
 
-def print_parts(args: argparse.Namespace) -> None:
+def print_parts(args: Namespace) -> None:
     """Print studies and slots, those of a name, parts of a slot or kind, rules of fit, one of them,
     or the matrix.
     """
@@ -298,7 +298,7 @@ sampling rate below 1 needs secret random sampling and add-remove; several model
 round are draws (--draws), not rounds."""
 
 
-def print_epsilons(args: argparse.Namespace) -> None:
+def print_epsilons(args: Namespace) -> None:
     """Print a table of epsilons, and what each accountant does."""
     from fl.privacy.compose import RoundKinds, compose_rounds
 
@@ -350,7 +350,7 @@ def print_epsilons(args: argparse.Namespace) -> None:
         say(warning.text)
 
 
-def _find_least_multiplier(args: argparse.Namespace, rounds: int) -> float:
+def _find_least_multiplier(args: Namespace, rounds: int) -> float:
     """Return the smallest multiplier, rounded up to the digits that are known."""
     from fl.privacy.compose import find_noise_multiplier
 
@@ -385,7 +385,7 @@ def _format_epsilon(epsilon: float) -> str:
     return f"{epsilon:.3g}"
 
 
-def inspect_from_options(args: argparse.Namespace) -> None:
+def inspect_from_options(args: Namespace) -> None:
     """Print what the trace holds."""
     from netsim.trace_files.inspect import inspect_trace
 

@@ -1,6 +1,6 @@
 """The command `netsim assess`: a defense on frozen suites, beside rows that are kept."""
 
-import argparse
+from argparse import Namespace
 from pathlib import Path
 
 import pandas
@@ -34,7 +34,7 @@ _HOMES = "attack.NAME.home_located.percent"
 _CELLS = "suite label defense seeds name key value low high unit hits n baseline verdict attack"
 
 
-def assess_from_options(args: argparse.Namespace) -> None:
+def assess_from_options(args: Namespace) -> None:
     """Play a defense, or rows of the suites, and print verdicts and tables."""
     suites = {
         Path(name).stem: Scenario.from_source(f"assess/{name}" if name in SUITES else name)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
 import shlex
 import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
@@ -156,7 +156,7 @@ class Command(NamedTuple):
     options: Sequence[str | Fields] = ()
 
 
-class Parser(argparse.ArgumentParser):
+class Parser(ArgumentParser):
     """Raise errors as bad input, in one line; options are written in full."""
 
     def __init__(self, *args: Value, **settings: Value) -> None:
@@ -207,13 +207,13 @@ def build_number_parser(
         if not low <= value <= high:
             kind_text, form = ("a whole number", ",") if kind is int else ("a number", "g")
             within = "above 0 and below 1" if high < 1 else f"from {low:{form}} to {high:{form}}"
-            raise argparse.ArgumentTypeError(f"{text[:20]}: must be {kind_text} {within}")
+            raise ArgumentTypeError(f"{text[:20]}: must be {kind_text} {within}")
         return value
 
     return read
 
 
-def read_resources(args: argparse.Namespace) -> Resources:
+def read_resources(args: Namespace) -> Resources:
     """Return how runs are played, of --memory-gb."""
     from scenarios.app.run.how import Resources
 
@@ -222,7 +222,7 @@ def read_resources(args: argparse.Namespace) -> Resources:
     return resources
 
 
-def collect_overrides(args: argparse.Namespace) -> Fields:
+def collect_overrides(args: Namespace) -> Fields:
     """Return dotted path -> value, of --set and --seed."""
     from scenarios.app.study.load import parse_value
 
@@ -256,7 +256,7 @@ def join_command_line() -> str:
 # -- folders
 
 
-def choose_out(args: argparse.Namespace, *names: str, changes: Record) -> Path:
+def choose_out(args: Namespace, *names: str, changes: Record) -> Path:
     """Return where results go: --out, else a folder below `runs` with what was changed in its name,
     as `-rounds-3`.
 
@@ -303,7 +303,7 @@ def _to_word(value: Value) -> str:
 # -- where many runs are played
 
 
-def choose_engine(args: argparse.Namespace) -> Engine:
+def choose_engine(args: Namespace) -> Engine:
     """Return the engine, of --on and its options."""
     for option, is_given, on in (
         ("--address", args.address is not None, "ray"),
@@ -356,7 +356,7 @@ _MUST = {
 }
 
 
-def read_jobs_at_once(args: argparse.Namespace, usual: int | None = None) -> int:
+def read_jobs_at_once(args: Namespace, usual: int | None = None) -> int:
     """Read how many runs to play at a time, of --jobs; 0: as many as the engine of --on has room
     for.
     """

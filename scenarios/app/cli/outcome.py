@@ -2,10 +2,10 @@
 `export_from_options`.
 """
 
-import argparse
 import os
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -57,7 +57,7 @@ ROWS = ("time", "model", "radio", "leakage", "updates", "privacy", "cost", "last
 
 
 @contextmanager
-def show_progress(args: argparse.Namespace, title: str) -> Generator[Watch, None, None]:
+def show_progress(args: Namespace, title: str) -> Generator[Watch, None, None]:
     """Yield the function that shows events, by the options --json and --quiet."""
     with Meter(title, args.quiet, args.json) as block:
         yield block.show_event
@@ -304,7 +304,7 @@ OutcomeLines = tuple[Outcome, Sequence[str]]
 """what a folder says, and the same as lines: the first goes on a heading"""
 
 
-def show_from_options(args: argparse.Namespace) -> None:
+def show_from_options(args: Namespace) -> None:
     """Print what a finished folder says, or each folder in it; where it is not finished, how to go
     on.
     """
@@ -312,7 +312,7 @@ def show_from_options(args: argparse.Namespace) -> None:
     open_page(Path(args.folder), args)
 
 
-def report_from_options(args: argparse.Namespace) -> None:
+def report_from_options(args: Namespace) -> None:
     """Draw the page."""
     from scenarios.app.report.report import write_report as draw
 
@@ -324,7 +324,7 @@ def report_from_options(args: argparse.Namespace) -> None:
     open_page(Path(args.folder), args)
 
 
-def compare_from_options(args: argparse.Namespace) -> None:
+def compare_from_options(args: Namespace) -> None:
     """Draw the page of several folders, and print the answer and the table of main figures, or one
     for a paper.
     """
@@ -357,7 +357,7 @@ def compare_from_options(args: argparse.Namespace) -> None:
     _show_page(page, args)
 
 
-def _write_for_paper(args: argparse.Namespace) -> None:
+def _write_for_paper(args: Namespace) -> None:
     from scenarios.app.report.paper_figure import write_figure
     from scenarios.app.report.plot import render_template
     from scenarios.app.report.report import write_page
@@ -383,14 +383,14 @@ def _write_for_paper(args: argparse.Namespace) -> None:
             write_page(Path(args.out), text, text.partition("\n")[0])
 
 
-def cite_from_options(args: argparse.Namespace) -> None:
+def cite_from_options(args: Namespace) -> None:
     """Print BibTeX of what a scenario, or the studies in a folder, use."""
     from scenarios.app.results.cite import cite
 
     say(cite(args.study), end="")
 
 
-def _export_updates(args: argparse.Namespace) -> None:
+def _export_updates(args: Namespace) -> None:
     """Play a run again, and write the updates of its UEs into a folder."""
     from scenarios.app.updates import export_updates
 
@@ -401,7 +401,7 @@ def _export_updates(args: argparse.Namespace) -> None:
     say(f"{n_files:,} files of updates in {args.out}, a folder of learner recorded")
 
 
-def export_from_options(args: argparse.Namespace) -> None:
+def export_from_options(args: Namespace) -> None:
     """Write the tracks of a run for maps elsewhere, or its updates."""
     from scenarios.app.report.report import write_page
 
@@ -444,7 +444,7 @@ def parse_origin_deg(text: str | None, option: str = "--origin") -> tuple[float,
     return lat, lon
 
 
-def open_page(folder: Path, args: argparse.Namespace) -> None:
+def open_page(folder: Path, args: Namespace) -> None:
     """With --open: show the page of a folder, drawn first if need be."""
     from scenarios.app.report.report import write_report as draw
 
@@ -452,15 +452,13 @@ def open_page(folder: Path, args: argparse.Namespace) -> None:
         _show_page(folder / PAGE if describe_file_kind(folder / PAGE) else draw(folder), args)
 
 
-def _show_page(page: Path, args: argparse.Namespace) -> None:
+def _show_page(page: Path, args: Namespace) -> None:
     """With --open: show a page; without a browser a line tells its path."""
     if args.open and not show_page(page) and not args.json:
         say(f"  no browser here; open {page}")
 
 
-def print_outcome(
-    folder: Path, args: argparse.Namespace, title: str = "", run: Run | None = None
-) -> None:
+def print_outcome(folder: Path, args: Namespace, title: str = "", run: Run | None = None) -> None:
     """Print what a finished folder says, by the options --json and --verbose. BadInput: it is not
     finished.
 

@@ -4,7 +4,7 @@ and `check_claims_from_options`.
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 from collections.abc import Collection
 from contextlib import nullcontext
 from pathlib import Path
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 MAX_DIFFERENCES = 10  # of differences of a run that are printed
 
 
-def play_study(scenario: Scenario, out: Path, args: argparse.Namespace, title: str) -> Run:
+def play_study(scenario: Scenario, out: Path, args: Namespace, title: str) -> Run:
     """Run a study in the folder `out`; returns the run that is in that folder then."""
     from scenarios.app.result import run as run_study
     from scenarios.app.run.runner import build_run_job
@@ -68,7 +68,7 @@ def play_study(scenario: Scenario, out: Path, args: argparse.Namespace, title: s
     return run
 
 
-def run_from_options(args: argparse.Namespace) -> int:
+def run_from_options(args: Namespace) -> int:
     """Run, draw the page, print the result; 1 where canaries prove more than the ledger states."""
     overrides = collect_overrides(args)
     name = name_scenario(args.scenario)
@@ -87,7 +87,7 @@ def run_from_options(args: argparse.Namespace) -> int:
     return DONE
 
 
-def attack_from_options(args: argparse.Namespace) -> None:
+def attack_from_options(args: Namespace) -> None:
     """Attack the views of a run, draw the page, print the result."""
     from scenarios.app.run.attacked import attack_run
     from scenarios.app.run.runner import build_run_job
@@ -112,7 +112,7 @@ def _read_attack(text: str) -> Value:
     return {"kind": value} if isinstance(value, str) else value
 
 
-def audit_from_options(args: argparse.Namespace) -> int:
+def audit_from_options(args: Namespace) -> int:
     """Run without attacks, play neighbours, draw the page, print what moved most and the
     verdict.
     """
@@ -161,7 +161,7 @@ def audit_from_options(args: argparse.Namespace) -> int:
     return FAILED if verdict == "violated" else DONE
 
 
-def sweep_from_options(args: argparse.Namespace) -> None:
+def sweep_from_options(args: Namespace) -> None:
     """Play all points, draw the page that compares them, print their main figures."""
     engine = choose_engine(args)
     overrides = collect_overrides(args)
@@ -179,7 +179,7 @@ def sweep_from_options(args: argparse.Namespace) -> None:
 
 
 def play_sweep(
-    args: argparse.Namespace,
+    args: Namespace,
     name: str,
     scenario: Scenario,
     out: Path,
@@ -222,7 +222,7 @@ def play_sweep(
     _report_results(args, out, name, bool(list_finished_runs(out)))
 
 
-def train_from_options(args: argparse.Namespace) -> None:
+def train_from_options(args: Namespace) -> None:
     """Train, compare with the baselines, draw the page."""
     from scenarios.app.results.trainings import read_trainings
     from scenarios.app.training.train import train_agents as train_agents
@@ -304,7 +304,7 @@ def _print_gate(report: Fields, as_json: bool) -> None:
     say_fitted([f"{key}: {format_figure(x)}" for key, x in report.items() if isinstance(x, float)])
 
 
-def tune_from_options(args: argparse.Namespace) -> None:
+def tune_from_options(args: Namespace) -> None:
     """Search, verify, draw the page, print the winner."""
     from scenarios.app.results.goals import parse_goals
     from scenarios.app.run.sweep import Sweep
@@ -331,9 +331,7 @@ def tune_from_options(args: argparse.Namespace) -> None:
     _report_results(args, out, name)
 
 
-def _report_results(
-    args: argparse.Namespace, out: Path, name: str, has_results: bool = True
-) -> None:
+def _report_results(args: Namespace, out: Path, name: str, has_results: bool = True) -> None:
     """Draw the page of a folder, and say what it holds and what failed."""
     if has_results:
         write_report(out)
@@ -343,7 +341,7 @@ def _report_results(
     refuse_failures(out)
 
 
-def import_policy_from_options(args: argparse.Namespace) -> None:
+def import_policy_from_options(args: Namespace) -> None:
     """Read the weights, fit them to the scenario, write the policy."""
     from rl.policy import save_policy, save_shared
     from scenarios.app.training.sb3_model import import_allocation_policy, import_ue_policy
@@ -378,7 +376,7 @@ def import_policy_from_options(args: argparse.Namespace) -> None:
     say(f"{out}: play it with --set 'power={{kind: {kind}, policy: {out}}}'")
 
 
-def rerun_from_options(args: argparse.Namespace) -> int:
+def rerun_from_options(args: Namespace) -> int:
     """Play again, compare, print; 1 where something differs."""
     from scenarios.app.rerun import rerun_folder as repeat
     from scenarios.app.run.how import create_scratch_folder
@@ -408,7 +406,7 @@ def rerun_from_options(args: argparse.Namespace) -> int:
     return DONE
 
 
-def check_claims_from_options(args: argparse.Namespace) -> None:
+def check_claims_from_options(args: Namespace) -> None:
     """List published claims with their verdicts: of runs that are played now, else of those that
     are kept.
     """

@@ -1,7 +1,7 @@
 """The command `netsim replay`: train on a recorded trace and measure leakage."""
 
-import argparse
 import re
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -113,7 +113,7 @@ _NAMED = (
 """options that are named in the name of the folder"""
 
 
-def replay_from_options(args: argparse.Namespace) -> None:
+def replay_from_options(args: Namespace) -> None:
     """Play the trace with the recipe and the attacks of a useful map, beside defenses, or as
     published; of one person say what is learnt of him.
     """
@@ -167,7 +167,7 @@ def replay_from_options(args: argparse.Namespace) -> None:
             say("  what helps: the same command with --defend plays this beside defenses")
 
 
-def _check_options(args: argparse.Namespace) -> None:
+def _check_options(args: Namespace) -> None:
     """Refuse options that do not go together, and settle which scenario is played."""
     if args.published and args.defend:
         raise BadInput("--published: plays no defense; leave --defend out")
@@ -181,9 +181,7 @@ def _check_options(args: argparse.Namespace) -> None:
         )
 
 
-def read_stated_deg(
-    args: argparse.Namespace, replay: Replay, trace: Trace | None
-) -> dict[str, FloatArray]:
+def read_stated_deg(args: Namespace, replay: Replay, trace: Trace | None) -> dict[str, FloatArray]:
     """Return home and work of options and of the labels of the phone. BadInput: there are none, a
     stated one is far from the log, or several users (no trace).
     """
@@ -207,7 +205,7 @@ def read_stated_deg(
     return stated_deg
 
 
-def _tell_owner(args: argparse.Namespace, rows: Sequence[Fields]) -> None:
+def _tell_owner(args: Namespace, rows: Sequence[Fields]) -> None:
     """Say what is learnt of one person where most is, above a table of all runs."""
     row = find_worst_row(rows)
     lines = describe_owner(row)
@@ -219,7 +217,7 @@ def _tell_owner(args: argparse.Namespace, rows: Sequence[Fields]) -> None:
     say(format_text_table(HEADS, cells, left=6))
 
 
-def settle_scenario(args: argparse.Namespace, chosen: Fields | None = None) -> Scenario:
+def settle_scenario(args: Namespace, chosen: Fields | None = None) -> Scenario:
     """Return the scenario with what options say of the trace, and with what the trace decides.
 
     chosen : settings that --set overrides.
@@ -243,7 +241,7 @@ def settle_scenario(args: argparse.Namespace, chosen: Fields | None = None) -> S
     return scenario
 
 
-def build_boxes(args: argparse.Namespace, trace: Trace, home_deg: FloatArray) -> dict[str, Fields]:
+def build_boxes(args: Namespace, trace: Trace, home_deg: FloatArray) -> dict[str, Fields]:
     """Return the settings of each public box that holds a home, longitude and latitude.
 
     They begin at multiples of half their side, a quarter of it or more from the home.
@@ -283,7 +281,7 @@ def list_defence_labels(study: Study) -> list[str]:
     return [v.label for v in study.vary.variants if not any(word in str(v.set) for word in idle)]
 
 
-def _play_both_ways(args: argparse.Namespace, scenario: Scenario, out: Path) -> None:
+def _play_both_ways(args: Namespace, scenario: Scenario, out: Path) -> None:
     """Play the trace with positions standardised by the data and by what is public; draw the
     pages.
     """
@@ -306,7 +304,7 @@ def _play_both_ways(args: argparse.Namespace, scenario: Scenario, out: Path) -> 
     open_page(out, args)
 
 
-def collect_trace_overrides(args: argparse.Namespace) -> Fields:
+def collect_trace_overrides(args: Namespace) -> Fields:
     """Return what the options set in the scenario, by dotted path."""
     if not describe_file_kind(args.trace):
         raise BadInput(f"{args.trace}: no such file; give the path of a trace")
@@ -557,7 +555,7 @@ def list_trace_facts(study: Study) -> list[str]:
     ]
 
 
-def choose_replay_folder(args: argparse.Namespace) -> Path:
+def choose_replay_folder(args: Namespace) -> Path:
     """Return the folder of a replay; one whose trace lies elsewhere has a digest of its path."""
     path = Path(args.trace).resolve()
     stem = re.sub(r"\.csv(\.gz)?$", "", path.name)

@@ -14,9 +14,9 @@ from math import inf, nan
 
 import numpy as np
 
-from netsim.columns import number_row
+from netsim.columns import divide_or, number_row
 from netsim.errors import format_count
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 from scenarios.app.report.plot import (
     DARK,
     GREY,
@@ -204,19 +204,11 @@ class Chart:
         cells = [
             axes for quantity in self.quantities for axes in quantity.build_axes(styles, draws)
         ]
-        if cells:
-            caption = self.caption.replace("{near}", f"{hit_radius_m:g}") + note
-            return [
-                Panel(
-                    self.key,
-                    self.title,
-                    caption,
-                    lay_out_axes(cells, x_axis, self.height, spans=spans),
-                )
-            ]
-        if self.missing:
-            return [Panel(self.key, self.title, self.missing)]
-        return []
+        if not cells:
+            return [Panel(self.key, self.title, self.missing)] * bool(self.missing)
+        caption = self.caption.replace("{near}", f"{hit_radius_m:g}") + note
+        figure = lay_out_axes(cells, x_axis, self.height, spans=spans)
+        return [Panel(self.key, self.title, caption, figure)]
 
 
 @lru_cache(maxsize=1)
@@ -227,10 +219,8 @@ def find_silent_spans(run: Run) -> list[Figure]:
     """
     rows = run.get_rows("rounds")
     silent = np.flatnonzero(rows["decoded"] == 0)
-    if not len(silent):
-        return []
     spans = np.split(silent, np.flatnonzero(np.diff(silent) > 1) + 1)
-    if len(spans) > MOST_SPANS:
+    if not len(silent) or len(spans) > MOST_SPANS:
         return []
     ends = [run.format_dates(rows["time_s"][[span[0], span[-1]]]) for span in spans]
     return [{"x0": x0, "x1": x1} for x0, x1 in ends]
@@ -274,13 +264,6 @@ def make_leakage_law(name: str) -> Law:
     return make_column_law("leakage", name, "attack", lasts=True)
 
 
-def compute_ratio_column(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """Compute one column (n, 1) of quotients; NaN where the whole (n,) is none."""
-    ratio = np.full(len(whole), nan)
-    np.divide(part, whole, out=ratio, where=whole > 0)
-    return ratio[:, None]
-
-
 def _change_values(law: Law, change: Callable[[FloatArray], FloatArray]) -> Law:
     """Make the law of changed values of another one, at its times."""
 
@@ -296,7 +279,8 @@ def make_mean_law(law_of_tracks: Law) -> Law:
 
     def average(grid: FloatArray) -> FloatArray:
         is_known = np.isfinite(grid)
-        return compute_ratio_column(np.where(is_known, grid, 0.0).sum(axis=1), is_known.sum(axis=1))
+        total = np.where(is_known, grid, 0.0).sum(axis=1)
+        return divide_or(total, is_known.sum(axis=1), nan)[:, None]
 
     return _change_values(law_of_tracks, average)
 
@@ -315,14 +299,14 @@ def make_law_hiding_zeros(law_of_tracks: Law) -> Law:
 
 def make_constant_law(key: str) -> Law:
     """Make the law of a value of the summary, at the first and the last round."""
-    return lambda run, attack: _build_level(run, run.summary.get(key.replace(NAME, attack)))
 
+    def law(run: Run, attack: str) -> Series:
+        number = run.get_rows("rounds")["round"]
+        ends = number[:: max(len(number) - 1, 1)]
+        value = run.summary.get(key.replace(NAME, attack))
+        return ends, np.full((len(ends), 1), value, dtype=float)
 
-def _build_level(run: Run, value: float | None) -> Series:
-    """Build a value, at the first and the last round."""
-    number = run.get_rows("rounds")["round"]
-    ends = number[:: max(len(number) - 1, 1)]
-    return ends, np.full((len(ends), 1), nan if value is None else float(value))
+    return law
 
 
 def _measure_named_distance(run: Run, attack: str) -> Series:
@@ -337,20 +321,18 @@ def _measure_named_distance(run: Run, attack: str) -> Series:
     return grid.round, np.where(np.isnan(distance_m), inf, distance_m)
 
 
-def _measure_error(run: Run, attack: str) -> Series:
-    grid = get_time_grid(run, "leakage", "attack", attack)
-    error_m = grid.lay_out(np.where(_is_lost(grid), inf, grid.rows["error_m"]))
-    return grid.round, np.maximum(error_m, SMALLEST_M)
+def _make_estimate_law(diverged: float, name: str = "") -> Law:
+    """Make the law of a column of `leakage` (none: 0), with one value for estimates that are
+    outside the area or not finite.
+    """
 
+    def law(run: Run, attack: str) -> Series:
+        grid = get_time_grid(run, "leakage", "attack", attack)
+        rows = grid.rows
+        has_diverged = (rows["heard"] == 1) & (rows["diverged"] == 1)
+        return grid.round, grid.lay_out(np.where(has_diverged, diverged, rows.get(name, 0.0)))
 
-def _measure_diverged(run: Run, attack: str) -> Series:
-    grid = get_time_grid(run, "leakage", "attack", attack)
-    return grid.round, grid.lay_out(np.where(_is_lost(grid), 100.0, 0.0))
-
-
-def _is_lost(grid: TimeGrid) -> BoolArray:
-    """Whether the estimate of a row is outside the area or not finite."""
-    return (grid.rows["heard"] == 1) & (grid.rows["diverged"] == 1)
+    return law
 
 
 def _make_named_law(place: str) -> Law:
@@ -447,7 +429,9 @@ HOME, WORK, BOTH = (
 ERROR = Quantity(
     "Centroid error of the round",
     "m",
-    _measure_error,
+    _change_values(
+        _make_estimate_law(inf, "error_m"), lambda error_m: np.maximum(error_m, SMALLEST_M)
+    ),
     (
         Baseline(
             "always guess the map centre",
@@ -459,7 +443,7 @@ ERROR = Quantity(
     log=True,
 )
 DIVERGED = Quantity(
-    "Estimates that diverged", "%", make_law_hiding_zeros(make_mean_law(_measure_diverged))
+    "Estimates that diverged", "%", make_law_hiding_zeros(make_mean_law(_make_estimate_law(100.0)))
 )
 SW1 = Quantity(
     "SW1 of all estimates so far",
@@ -480,11 +464,7 @@ NEARER = Quantity(
     "Home to the nearer named place",
     "m",
     _measure_named_distance,
-    (
-        Baseline(
-            "distance of a hit", lambda run, _: _build_level(run, run.hit_radius_m), color=DARK
-        ),
-    ),
+    (Baseline("distance of a hit", make_constant_law("leakage.hit_radius_m"), color=DARK),),
 )
 RMSE = Quantity(
     "RMSE of the map",

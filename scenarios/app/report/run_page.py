@@ -3,11 +3,12 @@ another axis.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import inf
+from math import inf, nan
 
 import numpy as np
 
 from fl.leakage.reliability import Reliability, measure_reliability
+from netsim.columns import divide_or
 from netsim.errors import format_count
 from netsim.units import FloatArray
 from scenarios.app.report.charts import (
@@ -28,7 +29,6 @@ from scenarios.app.report.charts import (
     Series,
     Styles,
     TimeGrid,
-    compute_ratio_column,
     make_column_law,
     make_law_hiding_zeros,
     make_maximum_law,
@@ -372,7 +372,7 @@ def make_running_mean_law(law_of_rows: Law, weight: Law | None = None) -> Law:
         number, values = law_of_rows(run, name)
         weights = np.where(np.isfinite(values), weight(run, name)[1] if weight else 1.0, 0.0)
         held = np.cumsum((np.nan_to_num(values) * weights).sum(axis=1))
-        return number, compute_ratio_column(held, np.cumsum(weights.sum(axis=1)))
+        return number, divide_or(held, np.cumsum(weights.sum(axis=1)), nan)[:, None]
 
     return law
 
