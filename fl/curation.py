@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.linalg import norm
@@ -26,7 +26,7 @@ class Curation(Named):
     """
 
     role = "curation"
-    kind: str
+    kind: str = ""
     by_place: ClassVar = False
     """whether the selection or the change of a record depends on the positions of the UE's
     records"""
@@ -47,12 +47,11 @@ class Curation(Named):
         """The curated data of all devices, with the same rows; they may become empty."""
 
 
-class RandomBatch(Curation):
+class RandomBatch(Curation, kind="random"):
     """Keeps `num` samples of each UE, drawn uniformly without replacement (all, if it has
     fewer).
     """
 
-    kind: Literal["random"] = "random"
     num: int = Field(ge=1)
     """number of samples kept per UE and round"""
 
@@ -114,7 +113,7 @@ class ClusterBatch(Curation):
         return Curated(local.keep(keep), state, clusters=clusters, noise=noise, fallback=fallback)
 
 
-class DiverseBatch(ClusterBatch):
+class DiverseBatch(ClusterBatch, kind="diverse-batch"):
     """Keeps, of each DBSCAN cluster of positions, the sample nearest to the mean (of several the
     first).
 
@@ -126,8 +125,6 @@ class DiverseBatch(ClusterBatch):
     too large, all clusters merge, and the one remaining sample is the nearest to the mean, which
     leaks most. The same number of random samples (`random`) has much of the effect.
     """
-
-    kind: Literal["diverse-batch"] = "diverse-batch"
 
     reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Diverse Batch"
 
@@ -141,7 +138,7 @@ class DiverseBatch(ClusterBatch):
         return order[first[kinds >= 0]]
 
 
-class FarthestBatch(ClusterBatch):
+class FarthestBatch(ClusterBatch, kind="farthest-batch"):
     """Keeps `num` samples of each UE from the DBSCAN clusters farthest from the mean of its data of
     the round.
 
@@ -155,7 +152,6 @@ class FarthestBatch(ClusterBatch):
     Compare it with `random`.
     """
 
-    kind: Literal["farthest-batch"] = "farthest-batch"
     num: int = Field(ge=1)
     """number of samples kept per UE and round"""
 
@@ -172,7 +168,7 @@ class FarthestBatch(ClusterBatch):
         return member[order[: self.num]]
 
 
-class GeoIndistinguishable(Curation):
+class GeoIndistinguishable(Curation, kind="geo-indistinguishable"):
     r"""Adds planar Laplace noise to every position, independently of all others.
 
     Density (epsilon^2 / 2 pi) e^(-epsilon |noise|): the radius is Gamma(2, 1 / epsilon_per_m), 2 /
@@ -190,7 +186,6 @@ class GeoIndistinguishable(Curation):
     rounding to doubles is not analysed.
     """
 
-    kind: Literal["geo-indistinguishable"] = "geo-indistinguishable"
     epsilon_per_m: float = Field(ge=1e-9, le=1e9)
     """privacy level of one location, per metre"""
 
@@ -240,7 +235,7 @@ _ROWS = 512  # devices trained at once
 _SMALLEST_M = 1.0  # scale of an axis along which a device did not move
 
 
-class Gan(Curation):
+class Gan(Curation, kind="gan"):
     """Displaces every position with a generator that is trained against an adversary on the UE.
 
     On each UE, from its own data of the round: x' = x + G(x, noise), an adversary A predicts x from
@@ -258,7 +253,6 @@ class Gan(Curation):
     the mean hardly changes. Labels, times and the number of samples do not change.
     """
 
-    kind: Literal["gan"] = "gan"
     rho: float = Field(0.2, gt=0, lt=1)
     """weight of small displacements; 1 - rho is the weight of the adversary's error"""
     cap: float = Field(4.0, gt=0, le=1e6)

@@ -24,7 +24,7 @@ class Query(Part):
     motion.
     """
 
-    kind: str
+    kind: str = ""
     by_history: ClassVar = False
     """whether an answer depends on what the UE has sent before"""
 
@@ -54,10 +54,9 @@ def describe_bands(request: Request | None, bands: int) -> Metrics:
     return {"bands": float(bands), "bands_probability": probability}
 
 
-class Off(Query):
+class Off(Query, kind="off"):
     """No policy: every UE answers every request."""
 
-    kind: Literal["off"] = "off"
     reference = "netsim: the usual assumption of federated learning papers"
 
     def start(self, n_ue: int) -> LastFigures:
@@ -80,7 +79,7 @@ class AnswersOfUes:
     figures: Metrics = field(default_factory=dict)
 
 
-class Custom(Query):
+class Custom(Query, kind="custom"):
     r"""A UE refuses requests whose answers would localise it, by public rules.
 
     A request for B features, bandwidths h and an area with largest square of side l is refused
@@ -111,7 +110,6 @@ class Custom(Query):
     the rate limit is added.
     """
 
-    kind: Literal["custom"] = "custom"
     max_features: int | None = Field(3, ge=0)
     """largest number of features that a UE answers with (B_max); none: no limit"""
     bands: int = Field(3, ge=2, le=1000)

@@ -49,7 +49,7 @@ class Withholding(Named):
     """
 
     role: ClassVar = "withholding"
-    kind: str
+    kind: str = ""
     gives_away: ClassVar[str]
     """what the silence itself reveals, in words"""
     by_place: ClassVar = False
@@ -106,7 +106,7 @@ class ZoneCells:
     link: IntArray
 
 
-class HomeZone(Withholding):
+class HomeZone(Withholding, kind="home-zone"):
     """Samples measured near the UE's own home are never learnt from, also not in a later round from
     what devices keep.
 
@@ -132,7 +132,6 @@ class HomeZone(Withholding):
     UE never sends may be those of its home.
     """
 
-    kind: Literal["home-zone"] = "home-zone"
     radius_m: float = Field(gt=0, le=1e6)
     """radius of the zone, m"""
     drops: Literal["samples", "update"] = "samples"
@@ -220,7 +219,7 @@ class Pauses:
     until: FloatArray
 
 
-class Cooldown(Withholding):
+class Cooldown(Withholding, kind="cooldown"):
     """A UE that has sent an update does not send another for `rounds` rounds, or for `time_s`.
 
     With jitter j each pause is longer by a share drawn each time, uniform between 0 and j; rounds
@@ -234,7 +233,6 @@ class Cooldown(Withholding):
     (data `memory`): it is learnt from after the pause.
     """
 
-    kind: Literal["cooldown"] = "cooldown"
     rounds: int | None = Field(None, ge=1, le=1_000_000)
     """rounds after an update in which a UE does not send"""
     time_s: float | None = Field(None, gt=0, le=1e9)
@@ -278,7 +276,7 @@ class SentToday:
     updates: IntArray
 
 
-class DailyLimit(Withholding):
+class DailyLimit(Withholding, kind="daily-limit"):
     """A UE sends at most `updates` updates per local day, the first ones that it is asked for.
 
     A day is that of the wall clock in which the window of data ends; one that ends at midnight
@@ -290,7 +288,6 @@ class DailyLimit(Withholding):
     `random-silence` beside it to spread updates over the day.
     """
 
-    kind: Literal["daily-limit"] = "daily-limit"
     updates: int = Field(ge=1, le=1_000_000)
     """largest number of updates of a UE and a local day"""
 
@@ -321,7 +318,7 @@ class DailyLimit(Withholding):
         return SentToday(day, np.zeros_like(state.updates))
 
 
-class RandomSilence(Withholding):
+class RandomSilence(Withholding, kind="random-silence"):
     """A UE that is asked sends nothing with a given probability, by a coin of its own for each
     round.
 
@@ -330,7 +327,6 @@ class RandomSilence(Withholding):
     as a smaller `participation`, which the server decides; here the device does.
     """
 
-    kind: Literal["random-silence"] = "random-silence"
     probability: float = Field(gt=0, lt=1)
     """probability with which a UE that is asked sends nothing"""
 

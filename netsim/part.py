@@ -27,7 +27,7 @@ from inspect import isabstract
 from itertools import pairwise
 from pathlib import Path
 from traceback import extract_tb
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from uuid import uuid4
 
 from pydantic import (
@@ -107,6 +107,14 @@ class Part(BaseModel):
     example: ClassVar[dict[str, object]] = {}
     needs: ClassVar[dict[str, str]] = {}
     offers: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls, kind: str = "", **settings: Any) -> None:
+        """kind : the word that `kind:` takes in YAML, as in ``class Clip(Defense, kind="clip")``; a
+        field of the class, as if it were ``kind: Literal["clip"] = "clip"``.
+        """
+        super().__init_subclass__(**settings)
+        if kind:
+            cls.__annotations__["kind"] = Annotated[Literal[kind], Field(kind)]
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: object) -> None:
@@ -457,7 +465,7 @@ def load_plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
             ) from None
         is_part = isinstance(part, type) and issubclass(part, Part)
         kind = part.model_fields.get("kind") if is_part else None
-        if kind is None or not isinstance(kind.default, str):
+        if kind is None or not isinstance(kind.default, str) or not kind.default:
             raise _refuse_plugin(entry, slot, "it is not a part with a `kind`")
         if part.kind_name() in brought:
             raise _refuse_plugin(

@@ -194,7 +194,7 @@ class UploadAttack(Attack):
         return
 
 
-class ArrivalTimes(UploadAttack):
+class ArrivalTimes(UploadAttack, kind="arrival-times"):
     r"""Locates UEs by how long their uploads take: the farther away, the slower.
 
     An attacker that observes arriving updates knows when each was asked for, when its last bit
@@ -212,7 +212,6 @@ class ArrivalTimes(UploadAttack):
     distance between its mean places, each from one upload).
     """
 
-    kind: Literal["arrival-times"] = "arrival-times"
     use: Literal["times", "staleness", "cell"] = "times"
     """what of an upload is read: its time per bit; its staleness (versions of the model that it
     came late); or its cell only, a baseline"""

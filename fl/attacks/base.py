@@ -227,7 +227,7 @@ class Attack(Named):
     """An attack, which depends on its view, public facts and its own state only."""
 
     role = "attack"
-    kind: str
+    kind: str = ""
 
     space: ClassVar[dict[str, tuple[object, ...]]] = {}
     """key -> values that `netsim sweep --adapt` tries, in every combination, that of the first

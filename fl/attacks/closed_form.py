@@ -1,6 +1,6 @@
 r"""The batch centroid in closed form from the first layer of an update."""
 
-from typing import Literal, cast
+from typing import cast
 
 import numpy as np
 from pydantic import Field
@@ -48,7 +48,7 @@ def compute_unit_ratios(dw: FloatArray, db: FloatArray) -> FloatArray:
         return np.where(alive[:, :, None], dw / db[:, :, None], np.nan)
 
 
-class ClosedForm(Attack):
+class ClosedForm(Attack, kind="closed-form"):
     """Recovers the centroid of a UE's batch from the first layer's weights and biases in closed
     form.
 
@@ -64,7 +64,6 @@ class ClosedForm(Attack):
     is (1 / (n gbar)) sum_i (g_i - gbar)(x_i - xbar).
     """
 
-    kind: Literal["closed-form"] = "closed-form"
     cloud: bool = True
     """also estimate places from the cloud of per-unit ratios"""
     cluster_m: float = Field(75.0, gt=0)

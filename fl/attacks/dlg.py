@@ -20,7 +20,7 @@ _START_NOISE = 0.5
 _TOGETHER = 128  # updates that are searched at once: bounds the memory
 
 
-class Dlg(Attack):
+class Dlg(Attack, kind="dlg"):
     r"""Iterative reconstruction of a batch's centroid from a whole update.
 
     Minimises over a position x'
@@ -43,7 +43,6 @@ class Dlg(Attack):
     gradient belongs, and not w_after; BFGS in place of up to 400,000 steps of gradient descent.
     """
 
-    kind: Literal["dlg"] = "dlg"
     starts: int = Field(8, ge=1, le=256)
     """number of starts per UE and round"""
     start_at: Literal["normal", "grid", "mean", "previous"] = "normal"

@@ -2,7 +2,7 @@ r"""Home, work and other places of a UE, with the probability that they are righ
 
 from collections.abc import Iterator
 from dataclasses import field, replace
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -79,7 +79,7 @@ class DwellState(Remembered):
     named: DwellPlaces = field(default_factory=lambda: DwellPlaces.from_senders(no_ints()))
 
 
-class Dwell(Believer):
+class Dwell(Believer, kind="dwell"):
     r"""Names home, work and other places of a UE once it is sure enough, from what another attack
     says in each round.
 
@@ -105,7 +105,6 @@ class Dwell(Believer):
     has home and work exchanged, and who moves house has one home, or none.
     """
 
-    kind: Literal["dwell"] = "dwell"
     min_probability: float = Field(0.5, ge=0, lt=1)
     """smallest probability with which a place is named; below 1, which no posterior reaches"""
     hit_radius_m: float = Field(100.0, gt=0, le=1e6)

@@ -68,7 +68,7 @@ class GridAttack(Attack):
         """
 
 
-class WeightedCentroid(GridAttack):
+class WeightedCentroid(GridAttack, kind="weighted-centroid"):
     """The mean of the cells, weighted by |update|^nu: p = sum |G_m|^nu c_m / sum |G_m|^nu.
 
     Gradients of heights are strong near the device, where all its links are low.
@@ -78,7 +78,6 @@ class WeightedCentroid(GridAttack):
     gives the plain mean.
     """
 
-    kind: Literal["weighted-centroid"] = "weighted-centroid"
     nu: float | Literal["inf"] = 2.0
     """exponent of the cell weights; inf: only the strongest cell"""
     memory_rounds: float = Field(1.0, ge=1, le=1e9)
@@ -115,7 +114,7 @@ class WeightedCentroid(GridAttack):
         return find_weighted_centroid(np.abs(update), grid.place_m, float(self.nu)), state
 
 
-class LinkFilter(GridAttack):
+class LinkFilter(GridAttack, kind="link-filter"):
     r"""Maximum-likelihood place of a UE whose links made the gradient, under noise whose shape the
     attacker knows.
 
@@ -136,7 +135,6 @@ class LinkFilter(GridAttack):
     while they are learnt.
     """
 
-    kind: Literal["link-filter"] = "link-filter"
     nearest_links: int | None = Field(None, ge=1, le=10_000)
     """number of nearest base stations whose links are looked at; none: all"""
     error_db: float = Field(18.0, gt=0, le=1e3)

@@ -3,7 +3,7 @@ like.
 """
 
 from dataclasses import replace
-from typing import Annotated, Literal, cast
+from typing import Annotated, cast
 
 import numpy as np
 from pydantic import Field
@@ -177,7 +177,7 @@ def _assign_tracks(score: AnyFloats, total: AnyFloats, taken: BoolArray) -> IntA
     return track
 
 
-class LinkMaps(Attack):
+class LinkMaps(Attack, kind="link-maps"):
     r"""Follows UEs through changes of their names by the score maps of their updates, and names
     places of each track.
 
@@ -204,7 +204,6 @@ class LinkMaps(Attack):
     of hindsight. Only updates, names and rounds are read: no times, cells nor counts.
     """
 
-    kind: Literal["link-maps"] = "link-maps"
     of: Annotated[Attack, ATTACKS.restrict("span")] = Span(add="scores")
     """the attack whose score maps are compared"""
     tracks: int | None = Field(None, ge=1, le=100_000)

@@ -1,7 +1,7 @@
 r"""Homes from what base stations measure of UEs that send at night: enhanced cell identity."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -49,7 +49,7 @@ class Heard:
     votes: PlaceMaps
 
 
-class NetworkPositioning(NamesPlaces, UploadAttack):
+class NetworkPositioning(NamesPlaces, UploadAttack, kind="network-positioning"):
     r"""Names homes by what base stations measure of the UEs that send at night: enhanced cell
     identity.
 
@@ -77,7 +77,6 @@ class NetworkPositioning(NamesPlaces, UploadAttack):
     / sum V + 0.1 / G, with V the map of all votes of `neuron-votes` in G places.
     """
 
-    kind: Literal["network-positioning"] = "network-positioning"
     cell_m: float | None = Field(25.0, ge=0.1, le=1e6)
     """largest distance between the places that are compared, m; none: as of span"""
     home_hours: HourRange = (0.0, 6.0)

@@ -4,7 +4,7 @@ places.
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Literal, cast
+from typing import cast
 
 import numpy as np
 from pydantic import Field
@@ -234,7 +234,7 @@ class AddsMaps(NamesPlaces):
         """
 
 
-class NeuronVotes(AddsMaps):
+class NeuronVotes(AddsMaps, kind="neuron-votes"):
     r"""Every unit of the first layer votes for one place in every round; the places with most votes
     are the answers.
 
@@ -253,7 +253,6 @@ class NeuronVotes(AddsMaps):
     gradients of whole samples.
     """
 
-    kind: Literal["neuron-votes"] = "neuron-votes"
     width_m: float = Field(40.0, gt=0, le=1e6)
     """standard deviation of the Gaussian that smooths the votes, m"""
     max_weight: float = Field(0.05, gt=0, le=1)

@@ -79,7 +79,7 @@ class ReIdentifyState:
     residents: Residents = field(default_factory=Residents)
 
 
-class ReIdentify(Attack):
+class ReIdentify(Attack, kind="re-identify"):
     r"""Follows UEs through changes of their names, and attacks the tracks with another attack.
 
     In each round the names that it has not seen before are assigned to tracks, at least cost (see
@@ -100,7 +100,6 @@ class ReIdentify(Attack):
     count as a whole, with 0.45 of them at home.
     """
 
-    kind: Literal["re-identify"] = "re-identify"
     of: Annotated[Attack, RE_IDENTIFIED] = ClosedForm(cloud=False)
     """the attack on tracks"""
     by: Annotated[Attack, PLACES] | None = None

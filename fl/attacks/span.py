@@ -44,7 +44,7 @@ Reads = Callable[[FloatArray], FloatArray]
 """a(x) (n, p) of positions (n, 2)"""
 
 
-class Span(AddsMaps):
+class Span(AddsMaps, kind="span"):
     r"""Names the places whose activations lie in the span of a layer's update.
 
     With h(x) what layer l reads of a sample at x, one step of gradient descent moves the layer by
@@ -86,7 +86,6 @@ class Span(AddsMaps):
     models by model.
     """
 
-    kind: Literal["span"] = "span"
     layer: int | None = Field(None, ge=1, le=9)
     """layer whose update is read (l); the first, 1, needs no weights, and tells places apart with a
     Fourier encoding only; none: 2, with rank: auto 1 for sums and published models"""

@@ -27,7 +27,7 @@ _MEDIAN_STEPS = 100
 _TIE = 1e-12  # neighbours on a ridge differ by rounding
 
 
-class DensityPeak(Attack):
+class DensityPeak(Attack, kind="density-peak"):
     r"""Estimates the position as the maximum of a UE's surface, and places as all local maxima of
     similar height.
 
@@ -42,7 +42,6 @@ class DensityPeak(Attack):
     bandwidths the first is used.
     """
 
-    kind: Literal["density-peak"] = "density-peak"
     within: float = Field(1.1, ge=1, le=1e6)
     """largest ratio of the highest maximum to a local maximum that counts as a place (epsilon_z)"""
     max_places: int = Field(500, ge=1, le=100_000)
@@ -114,7 +113,7 @@ class AnswerEvidence(Columns):
         return cls(np.full(len(wave), track), np.full(len(wave), round_), wave, place_m)
 
 
-class Posterior(Attack):
+class Posterior(Attack, kind="posterior"):
     r"""The posterior of a UE's place, given its answers and where people are: waves and moved
     places alike.
 
@@ -136,7 +135,6 @@ class Posterior(Attack):
     their own.
     """
 
-    kind: Literal["posterior"] = "posterior"
     prior: Literal["map", "uniform"] | tuple[Component, ...] = "map"
     """where people are: the published map of the round, everywhere alike, or the components of a
     known mixture"""

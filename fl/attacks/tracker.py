@@ -2,7 +2,7 @@ r"""Tracking: where UEs are, from the estimates of all rounds together."""
 
 from collections.abc import Iterator
 from dataclasses import field, replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -55,7 +55,7 @@ class TrackerState(Remembered):
         )
 
 
-class Tracker(Believer):
+class Tracker(Believer, kind="tracker"):
     r"""Follows UEs over a grid of places: a Bayesian filter, and a smoother once all rounds are
     known.
 
@@ -81,7 +81,6 @@ class Tracker(Believer):
     estimated of a sum, or of a published model, speaks of every UE in it.
     """
 
-    kind: Literal["tracker"] = "tracker"
     cell_m: float = Field(50.0, ge=0.1, le=1e6)
     """largest side of a cell, m; half of hit_radius_m makes stated probabilities right, a larger
     one is faster"""

@@ -57,7 +57,7 @@ class Defense(Named):
     """
 
     role = "defense"
-    kind: str
+    kind: str = ""
     keeps_bound: ClassVar = False
     """whether row norms that were bounded before stay within the same bound"""
 

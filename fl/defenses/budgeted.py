@@ -377,7 +377,7 @@ def replace_newest(before: FloatArray, ue: IntArray, values: FloatArray) -> Floa
     return np.where(np.isfinite(means), means, before)
 
 
-class UniformDp(Budgeted):
+class UniformDp(Budgeted, kind="uniform-dp"):
     """epsilon_k[t] = epsilon_system_total / (T K): the baseline without adaptation.
 
     `sensitivity` is the largest change of an update of norm N, trained on n samples, by a
@@ -393,7 +393,6 @@ class UniformDp(Budgeted):
     `record-as-printed`).
     """
 
-    kind: Literal["uniform-dp"] = "uniform-dp"
     adaptive = False
     reference = (
         "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
@@ -425,7 +424,7 @@ class Changes:
     moved: tuple[float, ...] = ()
 
 
-class Arb(Budgeted):
+class Arb(Budgeted, kind="arb"):
     """Starts at 0.6 of the uniform budget and grows by 1 % after a round in which the change of the
     model did not grow.
 
@@ -438,7 +437,6 @@ class Arb(Budgeted):
     ("adaptive Rayleigh budgets") without a definition; this is a reconstruction.
     """
 
-    kind: Literal["arb"] = "arb"
     reference = (
         "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
     )

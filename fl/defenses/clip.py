@@ -26,7 +26,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 
-class Clip(Defense):
+class Clip(Defense, kind="clip"):
     """Scales every update to L2 norm at most `norm`: u * min(1, norm / |u|), over all parameters
     together.
 
@@ -38,7 +38,6 @@ class Clip(Defense):
     `clipped_percent`, the share of updates with a larger norm.
     """
 
-    kind: Literal["clip"] = "clip"
     norm: float = Field(1.0, ge=1e-12, le=1e12)
     """largest L2 norm of an update"""
     relation: Literal["replace", "add-remove"] = "replace"
@@ -109,7 +108,7 @@ class NormState:
     excess: float | None = None
 
 
-class AdaptiveClip(Defense):
+class AdaptiveClip(Defense, kind="adaptive-clip"):
     r"""Clips at C, which the server adapts after every round towards the `quantile` of the norms of
     the updates.
 
@@ -136,7 +135,6 @@ class AdaptiveClip(Defense):
     Only bits of opened sums count then, each UE pays for its own, and none is told in clear.
     """
 
-    kind: Literal["adaptive-clip"] = "adaptive-clip"
     norm: float = Field(0.1, ge=1 / _LARGEST, le=_LARGEST)
     """clip norm of the first round"""
     quantile: float = Field(0.5, ge=0, le=1)

@@ -1,7 +1,5 @@
 """Updates in fewer numbers: within a subspace, the largest alone, or in a few bits each."""
 
-from typing import Literal
-
 import numpy as np
 from pydantic import Field
 
@@ -15,7 +13,7 @@ _BLOCK = 2048  # numbers that a cosine transform mixes; a power of two, which it
 _TOGETHER = 64  # rows that are transformed at once
 
 
-class Projection(Defense):
+class Projection(Defense, kind="projection"):
     """Projects every update on a random subspace of `dimension` r, drawn again in every round: u <-
     P P^T u.
 
@@ -26,7 +24,6 @@ class Projection(Defense):
     distances do not grow; there is no noise and no spend. The uplink counts all d numbers.
     """
 
-    kind: Literal["projection"] = "projection"
     dimension: int = Field(1000, ge=1, le=10_000_000)
     """dimension of the subspace (r); with as many as an update has numbers, or more, nothing
     changes"""
@@ -83,7 +80,7 @@ def _transform(rows: FloatArray, inverse: bool) -> FloatArray:
     return out
 
 
-class TopK(Defense):
+class TopK(Defense, kind="top-k"):
     """Keeps the k = max(1, round(share d)) numbers of largest magnitude of every update of d
     numbers; others become 0.
 
@@ -92,7 +89,6 @@ class TopK(Defense):
     that was left out is remembered for later rounds. The uplink counts all d numbers.
     """
 
-    kind: Literal["top-k"] = "top-k"
     share: float = Field(0.01, gt=0, le=1)
     """share of the numbers of an update that is kept"""
 
@@ -114,7 +110,7 @@ class TopK(Defense):
         return updates.with_values(values, None), state, []
 
 
-class Quantise(Defense):
+class Quantise(Defense, kind="quantise"):
     """Rounds every number of an update at random to one of a few levels, without bias (QSGD).
 
     With b bits there are s = 2^(b - 1) - 1 levels beside zero on either side. With N the L2 norm of
@@ -128,7 +124,6 @@ class Quantise(Defense):
     otherwise. The uplink counts full numbers.
     """
 
-    kind: Literal["quantise"] = "quantise"
     bits: int = Field(8, ge=1, le=16)
     """bits per number, its sign included (b); 1: signs alone"""
 

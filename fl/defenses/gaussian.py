@@ -37,7 +37,7 @@ class DailySpend:
     costliest: float = 0.0
 
 
-class Gaussian(Defense):
+class Gaussian(Defense, kind="gaussian"):
     r"""Adds N(0, std^2) to each number of a bounded update, on the UE.
 
     The bound is read from the chain (a `clip` before it); the sensitivity is 2 norm under
@@ -72,7 +72,6 @@ class Gaussian(Defense):
     zeros, and no single record.
     """
 
-    kind: Literal["gaussian"] = "gaussian"
     noise_multiplier: float | None = Field(None, gt=0, le=1e9)
     """standard deviation of the noise in units of the sensitivity (z)"""
     epsilon: float | None = Field(None, gt=0, le=1e9)
@@ -176,7 +175,7 @@ class CentralState:
     rounds: int = 0
 
 
-class CentralGaussian(Defense):
+class CentralGaussian(Defense, kind="central-gaussian"):
     r"""Adds N(0, std^2) to each number of the merged update: protects published models, but not
     against the server.
 
@@ -213,7 +212,6 @@ class CentralGaussian(Defense):
     `signal_to_noise`: norm of the merged update over that of the noise.
     """
 
-    kind: Literal["central-gaussian"] = "central-gaussian"
     noise_multiplier: float = Field(gt=0, le=1e9)
     """standard deviation of the noise in units of the sensitivity (z)"""
     noise_on: Literal["sum", "average"] = "sum"
@@ -296,7 +294,7 @@ class CentralGaussian(Defense):
         return {"signal_to_noise": state.signal_to_noise}
 
 
-class DistributedGaussian(Defense):
+class DistributedGaussian(Defense, kind="distributed-gaussian"):
     r"""Adds a share of noise to each update on the UE: a secure sum of enough of them has all of
     it.
 
@@ -321,7 +319,6 @@ class DistributedGaussian(Defense):
     changed updates follows from no noisy sum: a clip takes noise away along the update.
     """
 
-    kind: Literal["distributed-gaussian"] = "distributed-gaussian"
     noise_multiplier: float = Field(gt=0, le=1e9)
     """standard deviation of the noise on the sum in units of the sensitivity (z)"""
     honest_share: float = Field(1.0, gt=0, le=1)

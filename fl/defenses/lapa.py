@@ -53,7 +53,7 @@ class SumHistory:
     """e of the last round, None before the first"""
 
 
-class Lapa(Budgeted):
+class Lapa(Budgeted, kind="lapa"):
     r"""Adaptive privacy budgets over time and over devices.
 
     From the sums that were published in rounds i_1 < ... < i_m = t (m - 1 drawn from the last m,
@@ -84,7 +84,6 @@ class Lapa(Budgeted):
     is as in `uniform-dp`.
     """
 
-    kind: Literal["lapa"] = "lapa"
     error: Literal["rms", "debias", "l2"] = "rms"
     """distance between two sums, see above"""
     gain_last: float = Field(0.5, ge=0, le=1e3)
@@ -193,7 +192,7 @@ class SwitchState:
     figures: Metrics = field(default_factory=dict)
 
 
-class NoiseSwitch(Defense):
+class NoiseSwitch(Defense, kind="noise-switch"):
     r"""Draws the noise that a budget requires only where the channel noise is not sufficient.
 
     With sigma_k the std that `noise` requires and sigma_ch,k the receiver's thermal noise on each
@@ -225,7 +224,6 @@ class NoiseSwitch(Defense):
     needs_rounds = Budgeted.needs_rounds
     needs_plan = True
 
-    kind: Literal["noise-switch"] = "noise-switch"
     noise: Annotated[Budgeted, BUDGETED]
     """defense that determines the required noise"""
     mode: Literal["planned", "top-up", "first-crossing"] = "top-up"

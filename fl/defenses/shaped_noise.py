@@ -4,7 +4,6 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from math import pi
-from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -253,17 +252,16 @@ class ShapedNoise(Defense):
         return updates.plus(noise * largest), LastFigures(figures), []
 
 
-class UniformNoise(ShapedNoise):
+class UniformNoise(ShapedNoise, kind="uniform-noise"):
     """The same variance on every cell, mu |g|^2 / n_cell."""
 
-    kind: Literal["uniform-noise"] = "uniform-noise"
     example = {"kind": "uniform-noise", "mu": 1.0}
 
     def compute_variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         return np.broadcast_to(self.mu * g.mean(axis=1, keepdims=True), g.shape)
 
 
-class GeometryAligned(ShapedNoise):
+class GeometryAligned(ShapedNoise, kind="geometry-aligned"):
     """Noise along a ramp that shifts the weighted centroid of the update away from the UE, which
     knows its own place.
 
@@ -276,7 +274,6 @@ class GeometryAligned(ShapedNoise):
     neighbours of the best, replaces the nested ascent.
     """
 
-    kind: Literal["geometry-aligned"] = "geometry-aligned"
     rho: float = Field(50.0, ge=0, le=1e9)
     """weight of the spatial variance of the noise against the attacker's squared error"""
 
@@ -295,14 +292,13 @@ class GeometryAligned(ShapedNoise):
         return sigma2
 
 
-class EdgeNoise(ShapedNoise):
+class EdgeNoise(ShapedNoise, kind="edge-noise"):
     """The whole budget on the side of the area that is farthest from the centroid of the gradient.
 
     This maximises the attacker's error only; the pattern of the gradient remains visible (the
     paper's Fig. 3b).
     """
 
-    kind: Literal["edge-noise"] = "edge-noise"
     example = {"kind": "edge-noise", "mu": 1.0}
 
     def compute_variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:

@@ -3,7 +3,6 @@ Skellam law.
 """
 
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -79,7 +78,7 @@ def bound_norm_in_steps(steps: float, d: int) -> float:
     return float(np.sqrt(min((steps + np.sqrt(d)) ** 2, by_chance)))
 
 
-class Skellam(Defense):
+class Skellam(Defense, kind="skellam"):
     r"""Rounds each update to whole numbers in a ring of 2^bits, with a share of Skellam noise: what
     can be summed.
 
@@ -111,7 +110,6 @@ class Skellam(Defense):
     numbers.
     """
 
-    kind: Literal["skellam"] = "skellam"
     noise_multiplier: float = Field(gt=0, le=1e9)
     """standard deviation of the noise on the sum in units of the sensitivity (z)"""
     bits: int = Field(16, ge=2, le=24)

@@ -46,7 +46,7 @@ class Inference(Named):
     them are members.
     """
 
-    kind: str
+    kind: str = ""
     needs = {
         "record loss": "asks how well a model knows a record; the learner cannot say",
     }
@@ -63,14 +63,13 @@ class Inference(Named):
         """Scores (N,) of the records."""
 
 
-class LossThreshold(Inference):
+class LossThreshold(Inference, kind="loss-threshold"):
     """Says member where the model's error on the record is small: score = -loss(after).
 
     `reference_model: before` scores by how much the round improved it, loss(before) - loss(after):
     records that were hard or easy all along no longer hide the difference.
     """
 
-    kind: Literal["loss-threshold"] = "loss-threshold"
     reference_model: Literal["none", "before"] = "none"
     """what the loss is compared with: nothing, or the loss before the round"""
 
@@ -91,12 +90,11 @@ class LossThreshold(Inference):
         return score + query.compute_losses(query.before)
 
 
-class GradientNorm(Inference):
+class GradientNorm(Inference, kind="gradient-norm"):
     """Says member where the record would hardly change the model: score = -|gradient of its loss in
     all parameters|.
     """
 
-    kind: Literal["gradient-norm"] = "gradient-norm"
     needs = {
         "record gradient": (
             "asks how far a single record would move the model; the learner cannot say, and none "
@@ -143,7 +141,7 @@ class Evidence:
         return fresh
 
 
-class GradientRegression(Inference):
+class GradientRegression(Inference, kind="gradient-regression"):
     r"""Says member where an update holds the record's gradient, all records explained together,
     over rounds.
 
@@ -169,7 +167,6 @@ class GradientRegression(Inference):
     every test; from sums it is of all UEs in them.
     """
 
-    kind: Literal["gradient-regression"] = "gradient-regression"
     coefficient_std: float = Field(default=0.003, gt=0, le=1e6)
     """prior standard deviation of a record's coefficient (v), about learning rate x local steps /
     records"""

@@ -19,7 +19,6 @@ from netsim.units import BoolArray, FloatArray
 class ShadowInference(Inference):
     """An attack that compares with shadow models."""
 
-    kind: str
     needs = {
         **Inference.needs,
         "starting weights": "its shadow models start there; add weights to threat.knowledge",
@@ -31,7 +30,7 @@ class ShadowInference(Inference):
         return False
 
 
-class Lira(ShadowInference):
+class Lira(ShadowInference, kind="lira"):
     r"""Likelihood ratio attack: how a model knows the record, by normal laws of those with it and
     those without it::
 
@@ -44,7 +43,6 @@ class Lira(ShadowInference):
     each record; variances too from 64 shadow models on, of fewer all records share them.
     """
 
-    kind: Literal["lira"] = "lira"
     mode: Literal["online", "offline"] = "online"
     """models it compares with: those with and those without the record, or those without it
     alone"""
@@ -64,7 +62,7 @@ class Lira(ShadowInference):
         return norm.logpdf(phi, *_fit_normal(shadow_phi, inside)) - norm.logpdf(phi, mean, std)
 
 
-class Rmia(ShadowInference):
+class Rmia(ShadowInference, kind="rmia"):
     r"""Robust attack: how much likelier the record is under the model than under others::
 
         score = log p - log q,    q = q_in + q_out,    offline    q = (1 + a) q_out + 1 - a
@@ -76,7 +74,6 @@ class Rmia(ShadowInference):
     it orders them as p / q does, and a gamma far from 1 only makes ties.
     """
 
-    kind: Literal["rmia"] = "rmia"
     offline_a: float | None = Field(default=None, ge=0, le=1)
     """how likelihoods with the record follow from those without it (a); none: online"""
 

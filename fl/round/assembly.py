@@ -353,10 +353,9 @@ def _rehearse(world: World, learning: Learning) -> tuple[IntArray, DatasetStatis
     rehearsal = build_world(world.setting, world.ground.streams, learning.round_s)
     rehearsal.env.run(until=rehearsal.duration_s)
     seen = rehearsal.drain_observations()
-    data = learning.data
     counts = np.bincount(seen.cell, minlength=len(rehearsal.cells))
-    models = data.choose_models(rehearsal.cells, counts)
-    model = data.assign_models(rehearsal.cells, models)[seen.cell]
+    models = learning.data.choose_models(rehearsal.cells, counts)
+    model = learning.data.assign_models(rehearsal.cells, models)[seen.cell]
     return counts, DatasetStatistics.from_positions(seen.position_m, model, len(models))
 
 

@@ -54,12 +54,11 @@ def _keep_views(
 
 def attack_views(phase: Phase, merge: Merge, views: list[View], states: States) -> Merge:
     """A merge with what all attacks make of the views of it; states: changed in place."""
-    learning = phase.learning
     names: Names = states["names"]
     attacked = replace(merge, view=views[-1], estimates={}, beliefs={}, self_tests={})
     # links are the attacker's as far as they are in the view
     facts = replace(phase.facts, channel=None)
-    for attack in learning.attacks:
+    for attack in phase.learning.attacks:
         word = attack.word
         rng = phase.streams.derive_rng(word)
         translated = []
@@ -67,7 +66,7 @@ def attack_views(phase: Phase, merge: Merge, views: list[View], states: States) 
             estimates, states[word] = attack.run(view, facts, states[word], rng)
             translated.append(names.translate(estimates))
         attacked.estimates[attack.label] = Estimates.join(translated)
-        if phase.setup.self_tests and learning.threat.can_train:
+        if phase.setup.self_tests and phase.learning.threat.can_train:
             attacked.self_tests[attack.label] = attack.self_test(views[-1], facts, rng)
         belief = attack.belief(states[word], facts)
         if belief is not None:
@@ -84,11 +83,10 @@ def _rename_views(
     A UE that was asked, was lost, and has not been seen under the name of that time stays out: the
     attacker could not tell it from any other.
     """
-    learning = phase.learning
-    rule = learning.threat.pseudonyms
+    rule = phase.learning.threat.pseudonyms
     number = phase.facts.round
     asked_s = np.full(phase.n_ue, phase.facts.time_s)
-    if not learning.server.in_rounds:
+    if not phase.learning.server.in_rounds:
         asked_s[uploads.ue] = uploads.asked_s
     ue = np.unique(np.concatenate([view.ue for view in views]))
     rng = phase.setup.streams.derive_rng("pseudonyms")

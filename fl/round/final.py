@@ -196,8 +196,9 @@ def measure_references(setup: Setup, state: RoundState) -> Metrics:
 def _measure_central(setup: Setup, state: RoundState, parts: dict[str, BoolArray]) -> Metrics:
     references = setup.learning.references
     held_out = state.held_out
-    n_samples = references.central_samples
-    few = state.reference.thin(n_samples, CENTRAL_MODELS * n_samples)
+    few = state.reference.thin(
+        references.central_samples, CENTRAL_MODELS * references.central_samples
+    )
     rng = setup.streams.derive_rng("references")
     trained = setup.learning.learner.train_from_scratch(
         state.model, few.samples, references.central_epochs, rng

@@ -52,10 +52,11 @@ def write_round(recorder: Recorder, world: World, learning: Learning, outcome: R
         metrics += _list_figures([("malicious", reached)])
     recorder.write("metrics", to_columns("metrics", [{**merged, **row} for row in metrics]))
     write_request(recorder, state.ledger, outcome.facts, last.merged_s, collected, outcome.spends)
-    before = outcome.before
     measured = collected.taken.measured
     for merge in merges:
-        write_uploads(recorder, learning, number, before, measured, merge.uploads, merge.phase)
+        write_uploads(
+            recorder, learning, number, outcome.before, measured, merge.uploads, merge.phase
+        )
     write_links(recorder, world, number, last.uploads)
     attacked = write_attacks(recorder, outcome)
     membership = [{**attacked, **row} for row in outcome.membership]
@@ -68,13 +69,13 @@ def write_round(recorder: Recorder, world: World, learning: Learning, outcome: R
     figures["sent"] = sum(len(merge.uploads.ue) for merge in merges)
     figures["leakage"] = {}
     figures["homes_named_percent"] = {}
-    home_m = world.places.home_m
-    hit_radius_m = learning.leakage.hit_radius_m
     for attack in learning.attacks:
         label = attack.label
         rows = [row for row in outcome.leakage if row["attack"] == label]
         figures["leakage"][label] = _compute_median([row["error_m"] for row in rows])
-        percent = compute_homes_named_percent(rows, home_m, hit_radius_m)
+        percent = compute_homes_named_percent(
+            rows, world.places.home_m, learning.leakage.hit_radius_m
+        )
         figures["homes_named_percent"][label] = percent
     return figures
 

@@ -59,9 +59,8 @@ def prepare_uploads(
     # e  power, f  plan
     sending = _plan_sending(world, phase, learnt, states)
     # g  protect
-    planned = sending.planned
     of_row = sending.of_row
-    channel = None if planned is None else planned.select(of_row)
+    channel = None if sending.planned is None else sending.planned.select(of_row)
     facts = replace(facts, channel=channel)
     sent, spends = protect_updates(
         learning, learnt, local, facts, states, phase.streams, setup.probe
@@ -128,13 +127,12 @@ def _plan_sending(world: World, phase: Phase, learnt: Updates, states: States) -
     setup = phase.setup
     power = states["power"]
     round_ = phase.facts.round
-    n_numbers = learnt.n_parameters
     ues, of_row = np.unique(learnt.ue, return_inverse=True)
     samples = np.bincount(of_row, weights=learnt.count).astype(np.float64)
     work = setup.learning.learner.passes * samples
     cohort = world.build_cohort(ues, world.compute_links(), round_, np.bincount(of_row), work)
     if setup.power.wants_context:
-        context = build_power_context(world, setup, states, n_numbers, round_, ues)
+        context = build_power_context(world, setup, states, learnt.n_parameters, round_, ues)
         power = setup.power.update_context(context, power)
     policy = setup.power.select_ues(ues)
     rng = phase.streams.derive_rng("power")
@@ -143,7 +141,7 @@ def _plan_sending(world: World, phase: Phase, learnt: Updates, states: States) -
     )
     # f  plan
     cohort = cohort.with_power_w(power_w)
-    payload = build_payload(setup, n_numbers, states)
+    payload = build_payload(setup, learnt.n_parameters, states)
     planned = None
     # the fate of transmissions as events is unknown beforehand, and no defense counts on it
     if setup.air is None:
@@ -238,9 +236,10 @@ def add_decoder_noise(updates: Updates, channel: Channel, rng: Rng) -> Updates:
 
 def build_payload(setup: Setup, n_numbers: int, states: States) -> Payload:
     """Payload of an update of n_numbers, whose norm the defenses bound."""
-    learning = setup.learning
     return Payload(
-        n_numbers * learning.bits_per_number, n_numbers, find_norm_bound(learning, states)
+        n_numbers * setup.learning.bits_per_number,
+        n_numbers,
+        find_norm_bound(setup.learning, states),
     )
 
 

@@ -322,11 +322,10 @@ class LearningServer:
         them until the deadline, if it has one: it does not know that they are lost. Where
         transmissions are events, it merges now.
         """
-        channel = uploads.channel
         first = uploads.first_rows
-        n_arrived = channel.decoded[first].sum()
+        n_arrived = uploads.channel.decoded[first].sum()
         n_wanted = min(self.policy.waits_for or len(first), len(first))
-        merged_s = uploads.end_s[channel.decoded].max(initial=phase.asked_s)
+        merged_s = uploads.end_s[uploads.channel.decoded].max(initial=phase.asked_s)
         attacked_s = merged_s
         if self.policy.has_deadline and n_arrived < n_wanted:
             merged_s = phase.asked_s + phase.limit_s
@@ -414,9 +413,10 @@ class LearningServer:
         membership = learning.membership
         if membership is None or last.view is None or not membership.is_due(state.played):
             return []
-        taken = collected.taken
         memory = state.parts["membership"]
-        non_members = (taken.held_out if len(taken.held_out) else state.held_out).usual
+        non_members = (
+            collected.taken.held_out if len(collected.taken.held_out) else state.held_out
+        ).usual
         initial = learning.learner.init(setup.public, setup.streams.derive_rng("learner.init"))
         wholes = learning.data.number_wholes if learning.data.holds_out_wholes else None
         round_streams = RoundStreams(setup.streams, state.round)
@@ -453,13 +453,12 @@ class LearningServer:
         planned.
         """
         setup = self.setup
-        policy = self.policy
         if setup.air is None:
             return None
         look = None if setup.air.block_s is None else make_look(self.world, setup.power)
         on_end: Callable[[EndedUploads], None] | None = self._merge_when_enough
-        if policy.in_rounds:
-            on_end = None if policy.waits_for is None else self._count_arrivals
+        if self.policy.in_rounds:
+            on_end = None if self.policy.waits_for is None else self._count_arrivals
         air = EventUplink(
             self.world.env,
             setup.uplink,

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from functools import lru_cache
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -20,7 +20,7 @@ ANYWHERE = 0.1
 class PopulationPrior(Part):
     """A law of where people are. It depends on public facts alone."""
 
-    kind: str
+    kind: str = ""
     reads_city: ClassVar = False
     """whether it reads streets or buildings from the public facts"""
 
@@ -43,10 +43,8 @@ def spread_weights(grid: PlaceGrid, place_m: FloatArray, weight: FloatArray) -> 
     return (1.0 - ANYWHERE) * counted / total + ANYWHERE * even
 
 
-class Everywhere(PopulationPrior):
+class Everywhere(PopulationPrior, kind="uniform"):
     """People may be anywhere in the area."""
-
-    kind: Literal["uniform"] = "uniform"
 
     reference = "Shokri et al., Quantifying Location Privacy, Section III (no knowledge)"
 
@@ -58,12 +56,11 @@ _STEPS_A_CELL = 4
 _FARTHEST_M = 1e9
 
 
-class AlongStreets(PopulationPrior):
+class AlongStreets(PopulationPrior, kind="streets"):
     """The length of streets in each cell; a tenth of the people are anywhere. For a city with
     streets.
     """
 
-    kind: Literal["streets"] = "streets"
     reads_city = True
 
     reference = "netsim: a map of streets is public knowledge"
@@ -86,13 +83,12 @@ class AlongStreets(PopulationPrior):
         return spread_weights(grid, place_m, length[street] / count[street])
 
 
-class InBuildings(PopulationPrior):
+class InBuildings(PopulationPrior, kind="buildings"):
     """The floor area of buildings by the cell of their middle; a tenth of the people are anywhere.
 
     A building has a floor each 3 m. For a city with buildings.
     """
 
-    kind: Literal["buildings"] = "buildings"
     reads_city = True
 
     reference = "netsim: a map of buildings is public knowledge"
@@ -106,14 +102,13 @@ class InBuildings(PopulationPrior):
         return spread_weights(grid, public.floor_area[:, :2], public.floor_area[:, 2])
 
 
-class AtPlaces(PopulationPrior):
+class AtPlaces(PopulationPrior, kind="places"):
     """Positions of other people, published as a CSV file with columns x_m and y_m (metres east and
     north of the world).
 
     Every row counts alike; a tenth of the people are anywhere.
     """
 
-    kind: Literal["places"] = "places"
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of the CSV file"""
 

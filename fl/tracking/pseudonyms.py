@@ -7,7 +7,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -27,7 +27,7 @@ class Pseudonyms(Part):
     never comes back.
     """
 
-    kind: str
+    kind: str = ""
     changes: ClassVar = True
     """whether names ever change; where they do not, a UE's name is its number"""
 
@@ -46,10 +46,9 @@ class Pseudonyms(Part):
         """
 
 
-class Permanent(Pseudonyms):
+class Permanent(Pseudonyms, kind="permanent"):
     """Every UE keeps its name for the whole run."""
 
-    kind: Literal["permanent"] = "permanent"
     changes = False
 
     reference = "McMahan et al., Algorithm 1: the server knows its clients"
@@ -58,10 +57,8 @@ class Permanent(Pseudonyms):
         return np.zeros_like(ue)
 
 
-class PerRound(Pseudonyms):
+class PerRound(Pseudonyms, kind="per-round"):
     """A new name for every round; of a server without rounds, for every update."""
-
-    kind: Literal["per-round"] = "per-round"
 
     reference = "Pfitzmann and Hansen 2010: transaction pseudonyms"
 
@@ -72,7 +69,7 @@ class PerRound(Pseudonyms):
 _ROUNDING = 1e-9  # of a period; times of requests are sums
 
 
-class Periodic(Pseudonyms):
+class Periodic(Pseudonyms, kind="every"):
     """A new name every period_s, from the beginning of the run; an update that is asked for when a
     period ends, of what was measured in it, still has the name of that period.
 
@@ -81,7 +78,6 @@ class Periodic(Pseudonyms):
     are the ones to confuse it with.
     """
 
-    kind: Literal["every"] = "every"
     period_s: float = Field(gt=0, le=1e9)
     """how long a name lasts, s"""
     stagger: bool = False

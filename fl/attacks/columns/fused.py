@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from math import inf
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr
@@ -37,7 +37,7 @@ class Tallies:
     ue: IntArray
 
 
-class Fused(Attack):
+class Fused(Attack, kind="fused"):
     r"""Names homes and workplaces by all that its view grants, as made-up towns teach it.
 
     With f_u(x) the columns of a UE at the places x, cells of the grid with buildings (see
@@ -59,7 +59,6 @@ class Fused(Attack):
     (`home 1`, `home 2`) and of workplaces.
     """
 
-    kind: Literal["fused"] = "fused"
     towns: int = Field(4, ge=0, le=64)
     """number of made-up towns that weights are learnt on, one run each; 0: weights that come with
     it"""

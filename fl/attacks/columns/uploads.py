@@ -114,8 +114,7 @@ class ArrivalDelays(PlaceColumn):
         models = np.unique(view.source_model)
         next_tally = dict(tally)
         if len(models):
-            after = view.model_after
-            signal = view.learner.predict_strongest_dbm(after, scene.place_m, models)
+            signal = view.learner.predict_strongest_dbm(view.model_after, scene.place_m, models)
             if signal is None or not (np.abs(signal) <= _MOST_DBM).all():
                 signal = scene.find_strongest_db()
             next_tally["signal"] = standardise_maps(signal)
