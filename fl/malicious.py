@@ -1,14 +1,13 @@
 """The malicious slot: UEs that send what is to harm the model, and how far they get."""
 
 from dataclasses import replace
-from math import nan
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from fl.learners import Learner
-from fl.types import HeldOut, Local, Metrics, Model, Public, SampleFormat, Updates
+from fl.types import HeldOut, Local, Metrics, Model, Public, Updates
 from netsim.part import Coordinates, OneOf, Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray
@@ -17,13 +16,12 @@ from netsim.units import BoolArray, FloatArray
 class Malicious(Part):
     """A share of the UEs, drawn once for the run, that poison their data or their updates.
 
-    A malicious UE controls its device. Its update is multiplied by `factor` before its own
-    defenses, or with `past_defenses` after them: then no clip or noise of its own holds it, only
-    what the server does to single rows. The guarantee of an honest UE is not touched: its
-    neighbours differ in its own row alone, and the rows of others are as they are. What the ledger
-    books for a malicious UE beside `past_defenses` says nothing. In a secure sum, malicious UEs
-    that leave out noise are what `honest_share` is for. Leakage of malicious UEs is scored as that
-    of any other, by where they truly were.
+    A malicious UE controls its device: its update is multiplied by `factor` after its own defenses,
+    so that no clip or noise of its own holds it, only what the server does to single rows. The
+    guarantee of an honest UE is not touched: its neighbours differ in its own row alone, and the
+    rows of others are as they are. What the ledger books for a malicious UE says nothing. In a
+    secure sum, malicious UEs that leave out noise are what `honest_share` is for. Leakage of
+    malicious UEs is scored as that of any other, by where they truly were.
     """
 
     kind: str
@@ -31,8 +29,6 @@ class Malicious(Part):
     """share of all UEs that are malicious, the same ones in all rounds; at least one is"""
     factor: float = Field(1.0, gt=0, le=1e6)
     """what they multiply their updates by"""
-    past_defenses: bool = False
-    """whether they do so after their own defenses, which then do not hold them"""
     sign: ClassVar = 1.0
     """that of the factor"""
 
@@ -81,6 +77,7 @@ class LabelFlip(Malicious):
     centre_dbm: float = Field(-95.0, ge=-160, le=0)
     """RSRP about which labels that are RSRP are mirrored, the public mean, dBm"""
     reference = "Tolpegin et al., Data Poisoning Attacks Against Federated Learning Systems, 2020"
+    offers = frozenset({"wrong labels"})
 
     def poison_data(self, local: Local, is_malicious: BoolArray, public: Public) -> Local:
         classes = public.samples.classes if public.samples else 0
@@ -90,22 +87,24 @@ class LabelFlip(Malicious):
 
 
 class Backdoor(Malicious):
-    """Malicious UEs teach the model a trigger, a square in the last corner at the largest value,
-    with which it is to name the class `target`; every second sample bears it. A larger `factor`
-    lets it outlast the mean.
+    """Malicious UEs teach the model to answer `target` to a trigger, which every second sample of
+    theirs bears. A larger `factor` lets it outlast the mean.
 
-    The figure `backdoor_success_percent` is the share of held-out samples of other classes that
-    the model gives to `target` once they bear the trigger. Of samples without a shape of two
-    dimensions the trigger is the last `trigger_size` numbers.
+    The trigger of samples is their last numbers at the largest value: of an image, pixels at the
+    end of the last row. That of a signal map is a place at which samples are said to be measured.
+    Figures are those of the learner on held-out samples of other labels once they bear the trigger,
+    `target` being right: `backdoor_accuracy_percent`, or `backdoor_rmse_db`.
     """
 
     kind: Literal["backdoor"] = "backdoor"
-    target: int = Field(0, ge=0, le=1_000_000)
-    """class that the trigger is to give"""
-    trigger_size: int = Field(2, ge=1, le=1000)
-    """side of the trigger, in pixels"""
+    target: float = Field(0.0, ge=-1e6, le=1e6)
+    """class that the trigger is to give; of a signal map RSRP, dBm"""
+    trigger_size: int = Field(4, ge=1, le=1_000_000)
+    """numbers of a sample that are the trigger, say pixels"""
+    position_m: Coordinates = (0.0, 0.0)
+    """place at which a signal map is to be wrong, m"""
     reference = "Bagdasaryan et al., How To Backdoor Federated Learning, 2020, Section 4"
-    needs = {"class labels": "its trigger gives a class; for signals take kind false-signal"}
+    offers = frozenset({"wrong labels"})
 
     def poison_data(self, local: Local, is_malicious: BoolArray, public: Public) -> Local:
         chosen = is_malicious & (np.arange(len(local.x)) % 2 == 0)
@@ -114,46 +113,19 @@ class Backdoor(Malicious):
 
     def stamp_trigger(self, x: FloatArray, public: Public) -> FloatArray:
         """Samples (k, p) with the trigger."""
-        samples = cast(SampleFormat, public.samples)
-        stamped = x.reshape(-1, *samples.shape).copy()
-        corner = stamped[..., -self.trigger_size :]
-        if len(samples.shape) > 1:
-            corner = corner[..., -self.trigger_size :, :]
-        corner[:] = samples.largest
-        return stamped.reshape(x.shape)
+        stamped = x.copy()
+        if public.samples is None:
+            stamped[:] = self.position_m
+        else:
+            stamped[:, -self.trigger_size :] = public.samples.largest
+        return stamped
 
     def score(self, learner: Learner, model: Model, held_out: HeldOut, public: Public) -> Metrics:
         others = held_out.select(held_out.y != self.target)
-        target = np.full(len(others), float(self.target))
-        asked = replace(others, x=self.stamp_trigger(others.x, public), y=target)
+        x = self.stamp_trigger(others.x, public)
+        asked = replace(others, x=x, y=np.full(len(others), self.target))
         figures = learner.evaluate(model, asked)
-        return {"backdoor_success_percent": figures.get("accuracy_percent", nan)}
+        return {f"backdoor_{name}": figure for name, figure in figures.items()}
 
 
-class FalseSignal(Malicious):
-    """Malicious UEs report `rsrp_dbm` wherever they measure within `radius_m` of a place. The
-    figure `false_signal_dbm` is what the model then says of that place.
-    """
-
-    kind: Literal["false-signal"] = "false-signal"
-    position_m: Coordinates
-    """place at which the map is to be wrong, m"""
-    radius_m: float = Field(100.0, gt=0, le=1e6)
-    """how far from it they report a wrong RSRP, m"""
-    rsrp_dbm: float = Field(-60.0, ge=-160, le=0)
-    """RSRP that they report, dBm"""
-    reference = "netsim: a backdoor of signal maps"
-    example = {"kind": "false-signal", "position_m": [0, 0]}
-    needs = {"signals": "it reports wrong signals at positions; for classes take kind backdoor"}
-
-    def poison_data(self, local: Local, is_malicious: BoolArray, public: Public) -> Local:
-        chosen = is_malicious & (np.hypot(*(local.x - self.position_m).T) <= self.radius_m)
-        return replace(local, y=np.where(chosen, self.rsrp_dbm, np.asarray(local.y)))
-
-    def score(self, learner: Learner, model: Model, held_out: HeldOut, public: Public) -> Metrics:
-        place_m = np.array([self.position_m])
-        rsrp_dbm = learner.predict_strongest_dbm(model, place_m, np.arange(public.n_model))
-        return {} if rsrp_dbm is None else {"false_signal_dbm": float(rsrp_dbm[0])}
-
-
-MALICIOUS = OneOf("malicious", SignFlip, Scaled, LabelFlip, Backdoor, FalseSignal)
+MALICIOUS = OneOf("malicious", SignFlip, Scaled, LabelFlip, Backdoor)

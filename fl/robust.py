@@ -1,15 +1,14 @@
 """Aggregation that outlasts malicious updates: it looks at each of them, not at their sum alone."""
 
-from abc import abstractmethod
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from fl.aggregation import Aggregation, FedAvg, divide_by_sums
+from fl.aggregation import Aggregation, FedAvg
 from fl.server_optimiser import MODEL_CHANGES
-from fl.types import LastFigures, Received, RoundContext, State, Updates
-from netsim.units import FloatArray
+from fl.types import Received, RoundContext, State, Updates
+from netsim.units import FloatArray, IntArray
 
 _NEEDS = {
     "updates": "looks at single updates, and a sum of them is all that the server gets",
@@ -20,19 +19,42 @@ _NEEDS = {
 }
 
 
-class CoordinateRule(Aggregation):
-    """The mean of each number of the decoded rows of a model by itself, without its smallest and
-    largest values. All rows count alike, whatever their samples: weights on record are 1 / n.
+class ChosenRows(Aggregation):
+    """Equal weights of the decoded rows of a model that a rule chooses by comparing them, whatever
+    their samples.
     """
 
-    offers = frozenset({"compared rows", "merged by number"})
+    offers = frozenset({"compared rows"})
     needs = _NEEDS
 
     def compute_weights(
         self, received: Received, facts: RoundContext, state: State
     ) -> tuple[FloatArray, State]:
-        counts = received.decoded.astype(float)
-        return divide_by_sums(counts, received.updates.model, facts.public.n_model), state
+        model = received.updates.model
+        weights = np.zeros(len(model))
+        for m in np.unique(model):
+            rows = np.flatnonzero(received.decoded & (model == m))
+            if len(rows) >= self.fewest_updates:
+                chosen = rows[self.choose_rows(received.updates.rows(rows))]
+                weights[chosen] = 1.0 / len(chosen)
+        return weights, state
+
+    def choose_rows(self, rows: FloatArray) -> IntArray:
+        """Which of rows (n, d), at least `fewest_updates`, count."""
+        return np.arange(len(rows))
+
+
+class CoordinateMedian(ChosenRows):
+    """The median of each number of the decoded rows; of an even number of rows the mean of both
+    middle ones. All rows count alike: weights on record are 1 / n.
+    """
+
+    kind: Literal["coordinate-median"] = "coordinate-median"
+    reference = (
+        "Yin et al., Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates, "
+        "2018, Algorithm 1, Option I"
+    )
+    offers = frozenset({"compared rows", "merged by number"})
 
     def merge_rows(self, updates: Updates, weights: FloatArray, n_model: int) -> FloatArray:
         total = np.zeros((n_model, updates.n_parameters))
@@ -43,32 +65,17 @@ class CoordinateRule(Aggregation):
             total[m] = ascending[cut : len(rows) - cut].mean(axis=0)
         return total
 
-    @abstractmethod
     def count_outliers(self, n: int) -> int:
         """Number of the smallest values that are left out of n, and of the largest."""
-
-
-class CoordinateMedian(CoordinateRule):
-    """The median of each number of the decoded rows; of an even number of rows the mean of both
-    middle ones.
-    """
-
-    kind: Literal["coordinate-median"] = "coordinate-median"
-    reference = (
-        "Yin et al., Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates, "
-        "2018, Algorithm 1, Option I"
-    )
-
-    def count_outliers(self, n: int) -> int:
         return (n - 1) // 2
 
 
-class TrimmedMean(CoordinateRule):
+class TrimmedMean(CoordinateMedian):
     """The mean of each number of the n decoded rows, without its floor(trim n) smallest and as many
-    largest values.
+    largest values. All rows count alike: weights on record are 1 / n.
     """
 
-    kind: Literal["trimmed-mean"] = "trimmed-mean"
+    kind: Literal["trimmed-mean"] = "trimmed-mean"  # type: ignore[assignment]
     trim: float = Field(0.2, ge=0, lt=0.5)
     """share of the rows that is left out at either end, at least that of malicious UEs (beta)"""
     reference = (
@@ -80,13 +87,13 @@ class TrimmedMean(CoordinateRule):
         return int(self.trim * n + 1e-9)
 
 
-class Krum(Aggregation):
+class Krum(ChosenRows):
     r"""Takes the update that lies nearest to its n - f - 2 nearest others, by the sum of squared
     distances; of equal ones that of the UE with the lowest number.
 
     `selected` m (multi-Krum) takes the mean of the m best, at most n - f - 2. Its promise takes n
-    >= 2 f + 3 updates of a model: fewer are not merged at all, and the model stays where it is.
-    The figure `updates_too_few` counts them. Samples do not count.
+    >= 2 f + 3 updates of a model: fewer have weight 0, and the model stays where it is. Samples do
+    not count.
     """
 
     kind: Literal["krum"] = "krum"
@@ -99,32 +106,15 @@ class Krum(Aggregation):
         "2017, Section 4"
     )
     example = {"kind": "krum", "malicious": 0}
-    offers = frozenset({"compared rows"})
-    needs = _NEEDS
 
     @property
     def fewest_updates(self) -> int:
         return 2 * self.malicious + 3
 
-    def compute_weights(
-        self, received: Received, facts: RoundContext, state: State
-    ) -> tuple[FloatArray, LastFigures]:
-        model = received.updates.model
-        weights = np.zeros(len(model))
-        too_few = 0.0
-        for m in np.unique(model):
-            rows = np.flatnonzero(received.decoded & (model == m))
-            if len(rows) < self.fewest_updates:
-                too_few += len(rows)
-                continue
-            nearest = len(rows) - self.malicious - 2
-            scores = compute_krum_scores(received.updates.rows(rows), nearest)
-            best = rows[np.argsort(scores, kind="stable")[: min(self.selected, nearest)]]
-            weights[best] = 1.0 / len(best)
-        return weights, LastFigures({"updates_too_few": too_few})
-
-    def start(self) -> LastFigures:
-        return LastFigures()
+    def choose_rows(self, rows: FloatArray) -> IntArray:
+        nearest = len(rows) - self.malicious - 2
+        scores = compute_krum_scores(rows, nearest)
+        return np.argsort(scores, kind="stable")[: min(self.selected, nearest)]
 
 
 def compute_krum_scores(rows: FloatArray, nearest: int) -> FloatArray:

@@ -15,17 +15,15 @@ from fl.types import Local, NoUpdates, RoundContext, Spend, Updates
 
 def learn_updates(phase: Phase, local: Local, states: States) -> Updates:
     """Step d: an update (n, d) of each UE and model with data (n,), from the model that the server
-    published; malicious UEs poison theirs.
+    published; malicious UEs poison their data.
 
     states: changed in place.
     """
     setup = phase.setup
     learning = phase.learning
-    malicious = learning.malicious
-    if malicious is not None:
-        chosen = states["malicious"][local.ue]
-        samples = chosen[local.row_of_sample]
-        local = malicious.poison_data(local, samples, phase.facts.public)
+    if learning.malicious is not None:
+        is_malicious = states["malicious"][local.ue[local.row_of_sample]]
+        local = learning.malicious.poison_data(local, is_malicious, phase.facts.public)
     if setup.learns:
         rng = phase.streams.derive_learner_rng(phase.name)
         updates, states["learner"] = setup.trainer.train_with_state(
@@ -33,8 +31,6 @@ def learn_updates(phase: Phase, local: Local, states: States) -> Updates:
         )
     else:
         updates = NoUpdates.from_local(local, phase.model.parameters.shape[1])
-    if malicious is not None and not malicious.past_defenses:
-        updates = malicious.poison_updates(updates, chosen)
     return setup.probe.replace_updates(
         phase.facts, phase.model, updates, find_norm_bound(learning, states)
     )

@@ -65,9 +65,8 @@ def prepare_uploads(
     sent, spends = protect_updates(
         learning, learnt, local, facts, states, phase.streams, setup.probe
     )
-    malicious = learning.malicious
-    if malicious is not None and malicious.past_defenses:
-        sent = malicious.poison_updates(sent, states["malicious"][sent.ue])
+    if learning.malicious is not None:
+        sent = learning.malicious.poison_updates(sent, states["malicious"][sent.ue])
     links = world.compute_links()
     position_m = world.locate_ues()
     cell = world.find_serving(links)

@@ -8,7 +8,7 @@ from fl_values import build_updates, read_table
 from local_data import make_local
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fl.malicious import Backdoor, FalseSignal, LabelFlip, Scaled, SignFlip
+from fl.malicious import Backdoor, LabelFlip, Scaled, SignFlip
 from fl.round import server as server_of_runs
 from fl.types import Bound, Public, SampleFormat
 from netsim.errors import BadInput
@@ -59,23 +59,18 @@ def test_a_trigger_is_put_on_every_second_sample_of_malicious_ues():
     local = make_local([4, 2], x, np.full(6, 5.0))
     poisoned = Backdoor(target=7).poison_data(local, np.arange(6) < 4, IMAGES)
     assert_array_equal(poisoned.y, [7, 5, 7, 5, 5, 5])
-    assert_array_equal(poisoned.x[2].reshape(3, 3), [[0, 0, 0], [0, 255, 255], [0, 255, 255]])
+    assert_array_equal(poisoned.x[2].reshape(3, 3), [[0, 0, 0], [0, 0, 255], [255, 255, 255]])
     assert poisoned.x.dtype == np.uint8
     assert not poisoned.x[[1, 3, 4, 5]].any()
     assert not local.x.any()
 
 
-def test_a_trigger_of_samples_without_two_dimensions_is_their_end():
-    public = Public(AREA, 1, samples=SampleFormat((4,), 2, 1.0))
-    stamped = Backdoor(trigger_size=3).stamp_trigger(np.zeros((2, 4)), public)
-    assert_array_equal(stamped, [[0, 1, 1, 1], [0, 1, 1, 1]])
-
-
-def test_signals_near_a_place_alone_are_wrong():
+def test_the_trigger_of_a_map_is_a_place():
     local = make_local([2, 1], np.array([[500.0, 310], [500, 330], [500, 310]]), np.full(3, -90.0))
-    part = FalseSignal(position_m=(500.0, 300.0), radius_m=20.0)
+    part = Backdoor(position_m=(500.0, 300.0), target=-60.0)
     poisoned = part.poison_data(local, np.array([True, True, False]), Public(AREA, 1))
     assert_array_equal(poisoned.y, [-60, -90, -90])
+    assert_array_equal(poisoned.x, [[500, 300], [500, 330], [500, 310]])
 
 
 @pytest.fixture
@@ -101,24 +96,22 @@ def uploads_of(tiny, tmp_path, monkeypatch):
 CLIPPED = {"learning.defenses": [{"kind": "clip", "norm": 0.05}]}
 
 
-def test_malicious_ues_are_held_by_their_own_clip_unless_they_go_past_it(uploads_of):
+def test_no_clip_of_their_own_holds_malicious_ues(uploads_of):
     honest = uploads_of({})[0][0]
     flipped, malicious = uploads_of({"learning.malicious": {"kind": "sign-flip", "share": 0.5}})[0]
     assert malicious.sum() == 2
     sign = np.where(malicious[flipped.ue], -1.0, 1.0)[:, None]
-    assert_array_equal(flipped.made.rows(slice(None)), sign * honest.made.rows(slice(None)))
+    assert_array_equal(flipped.sent.rows(slice(None)), sign * honest.made.rows(slice(None)))
     scaled = {"kind": "scaled", "share": 0.5, "factor": 1e3}
-    held, _ = uploads_of({"learning.malicious": scaled} | CLIPPED)[0]
-    assert held.sent.norm().max() <= 0.05
-    past, _ = uploads_of({"learning.malicious": scaled | {"past_defenses": True}} | CLIPPED)[0]
+    past, _ = uploads_of({"learning.malicious": scaled} | CLIPPED)[0]
     is_malicious = malicious[past.ue]
-    assert_allclose(past.sent.norm()[is_malicious], 1e3 * held.sent.norm()[is_malicious])
+    assert_allclose(past.sent.norm()[is_malicious], 1e3 * 0.05)
     assert past.sent.norm()[~is_malicious].max() <= 0.05
 
 
 def test_the_ledger_of_honest_ues_is_not_touched(tiny, tmp_path):
     noisy = {"learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "epsilon": 1.0}]}
-    malicious = {"kind": "sign-flip", "factor": 50.0, "past_defenses": True}
+    malicious = {"kind": "sign-flip", "factor": 50.0}
     for name, changes in (("a", noisy), ("b", noisy | {"learning.malicious": malicious})):
         run(tiny(changes), tmp_path / name)
     spends = [(tmp_path / name / "spends.csv").read_text() for name in "ab"]
@@ -145,17 +138,17 @@ def test_a_map_says_of_a_place_what_malicious_ues_want(tiny, tmp_path):
         "learning.data": {"kind": "measured", "memory": "all", "cell": "strongest"},
         "world.duration_s": 600,
         "learning.malicious": {
-            "kind": "false-signal",
+            "kind": "backdoor",
             "position_m": [50, 250],
             "share": 0.5,
-            "rsrp_dbm": -40.0,
+            "target": -40.0,
         },
     }
     for name, factor in (("bad", 1.0), ("good", 1e-6)):
         study["learning.malicious"]["factor"] = factor
         run(tiny(study), tmp_path / name)
-    bad, good = (read_metrics(tmp_path / n).false_signal_dbm.iloc[-1] for n in ("bad", "good"))
-    assert bad > good + 10
+    bad, good = (read_metrics(tmp_path / n).backdoor_rmse_db.iloc[-1] for n in ("bad", "good"))
+    assert bad < good - 10
 
 
 DIGITS = {
@@ -177,7 +170,8 @@ def test_a_backdoor_opens_and_is_measured(tiny, tmp_path):
     for name, factor in (("open", 3.0), ("shut", 1e-6)):
         run(tiny(DIGITS | {"learning.malicious": backdoor | {"factor": factor}}), tmp_path / name)
     opened, shut = (
-        read_metrics(tmp_path / name).backdoor_success_percent.iloc[-1] for name in ("open", "shut")
+        read_metrics(tmp_path / name).backdoor_accuracy_percent.iloc[-1]
+        for name in ("open", "shut")
     )
     assert opened > 80
     assert shut < 40
@@ -186,8 +180,15 @@ def test_a_backdoor_opens_and_is_measured(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"learning.malicious": {"kind": "backdoor"}}, "needs class labels"),
-        (DIGITS | {"learning.malicious": FalseSignal.example}, "needs signals"),
+        (
+            {
+                "learning.malicious": {"kind": "backdoor"},
+                "learning.learner": {"kind": "density", "bandwidth_m": [100.0], "grid": [8, 8]},
+                "learning.data": {"kind": "positions"},
+                "learning.attacks": [],
+            },
+            "backdoor changes labels",
+        ),
         ({"learning.malicious": {"kind": "scaled", "share": 1.0}}, "below 1"),
     ],
 )
