@@ -19,11 +19,11 @@ from netsim.errors import BadInput
 from netsim.radio.path_loss import UrbanMacro
 from netsim.record import write_json
 from scenarios.app.claims.claim import (
+    BUNDLED_CLAIMS,
     FAILS,
     HOLDS,
     OPEN,
     compute_median_bounds_and_coverage,
-    find_bundled_claims,
     read_claims,
     select_claims,
 )
@@ -259,7 +259,7 @@ def test_claims_of_one_paper(tmp_path):
 
 
 def test_bundled_claims_are_sound():
-    claims = read_claims(find_bundled_claims()).claims
+    claims = read_claims(BUNDLED_CLAIMS).claims
     assert len({c.id for c in claims}) == len(claims) >= 15
     assert all(find_measure(key) is not None for c in claims for key in c.rule.keys)
     assert not any("claims" in name for name in list_bundled())  # it is no scenario
@@ -267,7 +267,7 @@ def test_bundled_claims_are_sound():
 
 def test_bundled_claims_can_be_played(monkeypatch):
     monkeypatch.setenv("NETSIM_DATA", "/nowhere")  # only labels and keys are looked at
-    claims = read_claims(find_bundled_claims()).claims
+    claims = read_claims(BUNDLED_CLAIMS).claims
     for scenario in {claim.scenario for claim in claims}:
         study = load(scenario)
         if study.vary is not None:
@@ -281,7 +281,7 @@ def test_bundled_claims_can_be_played(monkeypatch):
 
 @pytest.mark.slow
 def test_a_broken_constant_flips_rules_of_the_bundled_claims(tmp_path, monkeypatch):
-    claims = [c for c in read_claims(find_bundled_claims()).claims if c.id.startswith("uma-")]
+    claims = [c for c in read_claims(BUNDLED_CLAIMS).claims if c.id.startswith("uma-")]
     seeds = range(1, 13)
 
     def verdicts(name):
@@ -526,7 +526,7 @@ MAE = "metric.learner.mae_links_db.last"
 
 @cache
 def find_bundled_claim(name):
-    return next(c for c in read_claims(find_bundled_claims()).claims if c.id == name)
+    return next(c for c in read_claims(BUNDLED_CLAIMS).claims if c.id == name)
 
 
 def judge_bundled(name, key, **figures):
@@ -659,7 +659,7 @@ def test_the_page_of_publications_is_what_the_command_prints(tmp_path):
     page = tmp_path / "papers.md"
     assert main(["claims", "--page", str(page)]) == 0
     text = page.read_text()
-    papers = {claim.paper for claim in read_claims(find_bundled_claims()).claims}
+    papers = {claim.paper for claim in read_claims(BUNDLED_CLAIMS).claims}
     assert [paper for paper in papers if f"## {paper}" not in text] == []
 
 

@@ -8,7 +8,6 @@ Order Statistics, 3rd ed., Sec. 7.1), which assumes no normal distribution and t
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from importlib import resources
 from math import inf, nan
 from pathlib import Path
 from typing import Literal, Self, TypeVar
@@ -33,18 +32,24 @@ HOLDS = "holds"
 FAILS = "does not hold"
 OPEN = "undecided"
 _ABOVE_ZERO = np.nextafter(0.0, 1.0)
-KINDS: dict[str, tuple[set[str], int, int]] = {
-    "at-most": ({"bound"}, 0, 99),
-    "at-least": ({"bound"}, 0, 99),
-    "within": ({"tolerance"}, 0, 99),
-    "exceeds": ({"other"}, 0, 99),
-    "no-more-than": ({"other"}, 0, 99),
-    "order": (set(), 2, 99),
-    "ratio": ({"bound"}, 2, 2),
-    "alike": ({"bound"}, 2, 2),
-    "diminishing": ({"share"}, 3, 3),
+KINDS: dict[str, tuple[set[str], int, int, str]] = {
+    "at-most": ({"bound"}, 0, 99, "at most {0.bound:g}"),
+    "at-least": ({"bound"}, 0, 99, "at least {0.bound:g}"),
+    "within": ({"tolerance"}, 0, 99, "within {0.tolerance:g} of the printed value"),
+    "exceeds": ({"other"}, 0, 99, "at least {0.margin:g} above {0.other}"),
+    "no-more-than": ({"other"}, 0, 99, "at most {0.margin:g} above {0.other}"),
+    "order": (set(), 2, 99, "{increasing}"),
+    "ratio": ({"bound"}, 2, 2, "“{1}” at least {0.bound:g} times “{2}”"),
+    "alike": ({"bound"}, 2, 2, "“{1}” and “{2}” within a factor of {0.bound:g}"),
+    "diminishing": (
+        {"share"},
+        3,
+        3,
+        "from “{2}” to “{3}” at most {0.share:g} of the gain since “{1}”",
+    ),
 }
-"""kind of a rule -> the settings that it needs, and the least and largest number of its labels"""
+"""kind of a rule -> the settings that it needs, the least and largest number of its labels, and
+what must be true, of the rule and its labels"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +131,7 @@ class ClaimRule(Part):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        needs, n_min, n_max = KINDS[self.kind]
+        needs, n_min, n_max, _ = KINDS[self.kind]
         settings = self.model_fields_set - {"kind", "key", "labels"}
         takes = needs | ({"margin"} if "other" in needs else set())
         for name in [*sorted(needs - settings), *sorted(settings - takes)]:
@@ -154,24 +159,11 @@ class ClaimRule(Part):
     @property
     def words(self) -> str:
         """What must be true, in one line."""
-        first, second, third = (*self.labels, "", "", "")[:3]
-        condition = {
-            "at-most": f"at most {self.bound:g}",
-            "at-least": f"at least {self.bound:g}",
-            "within": f"within {self.tolerance:g} of the printed value",
-            "exceeds": f"at least {self.margin:g} above {self.other}",
-            "no-more-than": f"at most {self.margin:g} above {self.other}",
-            "order": " < ".join(self.labels),
-            "ratio": f"“{first}” at least {self.bound:g} times “{second}”",
-            "alike": f"“{first}” and “{second}” within a factor of {self.bound:g}",
-            "diminishing": (
-                f"from “{second}” to “{third}” at most {self.share:g} of the gain since “{first}”"
-            ),
-        }[self.kind]
-        listed = ", ".join(self.labels)
-        return (
-            f"{self.key}: {condition}{f' ({listed})' if listed and not KINDS[self.kind][1] else ''}"
-        )
+        _, n_min, _, words = KINDS[self.kind]
+        condition = words.format(self, *self.labels, increasing=" < ".join(self.labels))
+        if self.labels and not n_min:
+            condition += f" ({', '.join(self.labels)})"
+        return f"{self.key}: {condition}"
 
     def compute_value(self, run: Record) -> float:
         """Compute what it looks at in a run, NaN where that is missing, infinite where a null means
@@ -347,14 +339,10 @@ class Claims(Part):
         return self
 
 
-def find_bundled_claims() -> Path:
-    """Find the claims that come with the program."""
-    return Path(str(resources.files("scenarios.app.claims"))) / "claims.yaml"
-
-
-def find_bundled_verdicts() -> Path:
-    """Find the verdicts on them that were kept when their scenarios were last played."""
-    return find_bundled_claims().with_name("results.csv")
+BUNDLED_CLAIMS = Path(__file__).with_name("claims.yaml")
+"""the claims that come with the program"""
+BUNDLED_VERDICTS = BUNDLED_CLAIMS.with_name("results.csv")
+"""the verdicts on them that were kept when their scenarios were last played"""
 
 
 def read_claims(path: Path) -> Claims:

@@ -211,93 +211,19 @@ def describe_event(event: Record) -> dict[str, str]:
     """Return what an event says: name -> text, in the order in which rows stand; without those that
     are empty.
     """
-    label = str(event.get("label", ""))
-    rows = {
-        "time": str(event.get("clock", "")),
-        "model": _describe_model(event),
-        "radio": _describe_radio(event),
-        "leakage": _describe_leakage(event),
-        "updates": _describe_updates(event),
-        "privacy": f"epsilon {event['epsilon']:.3g}" if "epsilon" in event else "",
-        "cost": f"cost {format_figure(event['cost'])}" if "cost" in event else "",
-        "last": ", ".join(
-            filter(None, [label, f"seed {event['seed']}" if "seed" in event else ""])
-        ),
-        "found": _describe_result(event),
-    }
-    return {name: to_one_line(text) for name, text in rows.items() if text}
-
-
-def _describe_model(event: Record) -> str:
-    scores = [
-        form.format(format_figure(event[key]))
-        for key, form in _SCORES.items()
-        if _is_finite(event, key)
-    ]
-    if _is_finite(event, "rmse_db") and _is_finite(event, "constant_rmse_db"):
-        scores.append(f"(constant {format_figure(event['constant_rmse_db'])} dB)")
-    return " ".join(scores)
-
-
-def _describe_radio(event: Record) -> str:
-    if "sinr_db" not in event:
-        return ""
-    if _is_finite(event, "sinr_db"):
-        median = f"median SINR {event['sinr_db']:.1f} dB"
-    else:
-        median = "no UE is present"
-    if event.get("handovers") is None:
-        return median
-    return f"{median}, {event['handovers']:,} handovers"
-
-
-def _describe_leakage(event: Record) -> str:
-    """Return homes that each attack names now; of those that can name none, the centroid error."""
-    homes = []
-    errors = []
-    for name, figures in event.get("attacks", {}).items():
-        if _is_finite(figures, "homes_named_percent"):
-            homes.append(f"{name} {figures['homes_named_percent']:.0f} %")
-        elif _is_finite(figures, "centroid_error_m"):
-            errors.append(f"{name} {format_figure(figures['centroid_error_m'], 'm')} m")
-    named = {"homes named": homes, "centroid error": errors}
-    return "; ".join(f"{title}: {', '.join(texts)}" for title, texts in named.items() if texts)
-
-
-def _describe_updates(event: Record) -> str:
-    if "updates" not in event:
-        return ""
-    if event["updates"]:
-        text = f"{event['decoded']} of {event['updates']} updates decoded"
-    else:
-        text = "no updates"
-    if event.get("stopped"):
-        text = "not played: it would exceed learning.privacy_budget"
-    if "merge" in event:
-        return f"merge {event['merge']:,}: {text}"
-    return text
-
-
-def _describe_result(event: Record) -> str:
-    """Return the first lines of the summary of that run, or why it failed."""
+    from scenarios.app.report.plot import render_template
     from scenarios.app.results.table import build_lines
 
-    if event["event"] == "failed":
-        return f"failed: {event['kind']}: {event['error']}"
-    if "summary" not in event:
-        return ""
-    return ", ".join(f"{line.title} {line.result}" for line in build_lines([event["summary"]])[:3])
-
-
-def _is_finite(values: Record, name: str) -> bool:
-    return values.get(name) is not None and isfinite(values[name])
-
-
-_SCORES = {
-    "accuracy_percent": "accuracy {} %",
-    "rank_correlation": "rank correlation {}",
-    "rmse_db": "RMSE {} dB",
-}
+    text = render_template(
+        "event.txt",
+        event=event,
+        known=lambda value: isinstance(value, int | float) and isfinite(value),
+        figure=format_figure,
+        plain=to_one_line,
+        build_lines=build_lines,
+    )
+    rows = (line.partition("=") for line in str(text).splitlines())
+    return {name: row.strip() for name, _, row in rows if row}
 
 
 OutcomeLines = tuple[Outcome, Sequence[str]]

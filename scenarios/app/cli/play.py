@@ -411,8 +411,8 @@ def check_claims_from_options(args: Namespace) -> None:
     are kept.
     """
     from scenarios.app.claims.claim import (
-        find_bundled_claims,
-        find_bundled_verdicts,
+        BUNDLED_CLAIMS,
+        BUNDLED_VERDICTS,
         read_claims,
         select_claims,
     )
@@ -433,10 +433,11 @@ def check_claims_from_options(args: Namespace) -> None:
     if args.page == "":
         raise BadInput("--page: give the name of a file, such as papers.md")
     page = Path(args.page) if args.page else None
-    published = read_claims(Path(args.file) if args.file else find_bundled_claims())
+    published = read_claims(Path(args.file or BUNDLED_CLAIMS))
     claims = select_claims(published.claims, args.paper)
-    kept = None if args.file or args.out else find_bundled_verdicts()
-    kept = Path(args.keep) if args.keep else kept
+    kept = None if args.file or args.out else BUNDLED_VERDICTS
+    if args.keep:
+        kept = Path(args.keep)
     places = dict[str, Path]()
     judged: list[Verdict] = []
     if args.out is not None:

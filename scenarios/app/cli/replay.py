@@ -41,6 +41,7 @@ from scenarios.app.cli.outcome import (
     print_outcome,
 )
 from scenarios.app.cli.play import play_study, play_sweep
+from scenarios.app.report.plot import render_template
 from scenarios.app.report.report import write_report
 from scenarios.app.results.folder import PAGE, refuse_foreign_names
 from scenarios.app.results.owner import (
@@ -492,67 +493,25 @@ def _load_trace(study: Study) -> Trace:
 def list_trace_facts(study: Study) -> list[str]:
     """Return what was read from the trace, what was left out, and what was chosen."""
     trace = _load_trace(study)
-    counts = dict(trace.counts)
-    users = len(trace.users)
-    (width, height) = trace.area.side_m
-    used = counts.pop("rows_used", len(trace.user))
-    read = counts.pop("rows_read", 0)
-    left_out = ", ".join(f"{k} {v:,}" for k, v in counts.items() if v)
-    lines = [
-        f"{used:,} of {read:,} rows used" + (f" (left out: {left_out})" if left_out else ""),
-        f"{format_count(users, 'target')}, area {width:.0f} m x {height:.0f} m, first day "
-        f"{trace.local.first_day} ({trace.local.name})",
-    ]
-    measured = trace.rsrp_dbm is not None
-    stated = study.world.base_stations != ()
-    if measured and stated:
-        lines.append(
-            "signals: the map learns the RSRP of the trace's rows; the base stations do not "
-            "change it, and serve only a modelled uplink"
-        )
-    if not (measured or stated):
-        area = study.world.city.area(trace.area)
+    area = study.world.city.area(trace.area)
+    layout = None
+    if trace.rsrp_dbm is None and study.world.base_stations == ():
         layout = choose_default_layout(area, trace.notices)
-        lines.append(
-            "base stations: the trace has no RSRP; "
-            f"{format_count(len(layout.stations(area, None)), 'site')} placed on a "
-            f"hexagonal layout, "
-            f"inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
-        )
-    shadowing = study.world.radio.shadowing
-    if not measured and isinstance(shadowing, Correlated):
-        lines.append(
-            f"shadowing of the simulated signals: decorrelation distance "
-            f"{shadowing.decorrelation_m:g} m"
-        )
     learner = study.learned.learner
-    if PUBLIC_LEVEL in learner.offers:
-        level = dict(learner)
-        source = "of the trace's rows" if measured else "laid over the area by the radio's laws"
-        lines.append(
-            f"public signal level, which labels depend on: mean {level['public_rsrp_mean_dbm']:g} "
-            f"dBm, standard deviation {level['public_rsrp_std_db']:g} dB, {source}"
-        )
-    targets = study.learned.threat.n_targets
-    if targets is not None and targets < users:
-        lines.append(
-            f"attacks: {format_count(targets, 'target')} of {users:,}, evenly taken, are "
-            f"attacked and "
-            f"their leakage measured; all of them train (--set {_TARGETS}=null attacks all)"
-        )
-    span_s = np.ptp(trace.time_s)
-    if 2 * study.round_s <= span_s < 2 * DAY_S:
-        lines.append(
-            f"rounds of {study.round_s:,g} s: the trace lasts {span_s:,.0f} s (--round "
-            f"LENGTH sets another)"
-        )
-    return [
-        *lines,
-        *(
-            notice.text
-            for notice in sort_by_severity([*trace.notices, *find_trace_notices(study, trace)])
-        ),
-    ]
+    level = dict(learner) if PUBLIC_LEVEL in learner.offers else {}
+    text = render_template(
+        "trace_facts.txt",
+        level=[value for key, value in level.items() if key.startswith("public_rsrp")],
+        study=study,
+        trace=trace,
+        counts=dict(trace.counts),
+        area=area,
+        layout=layout,
+        span_s=np.ptp(trace.time_s),
+        format_count=format_count,
+    )
+    notices = sort_by_severity([*trace.notices, *find_trace_notices(study, trace)])
+    return [*str(text).splitlines(), *(notice.text for notice in notices)]
 
 
 def choose_replay_folder(args: Namespace) -> Path:

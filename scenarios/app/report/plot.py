@@ -69,11 +69,12 @@ def render_outcome_table(outcome_table: OutcomeTable) -> Markup:
 
 
 def render_outcome(
-    outcome: Outcome, chapters: Iterable[Chapter], below: Iterable[str] = (), **top: object
+    outcome: Outcome, chapters: Sequence[Chapter], below: Iterable[str], **top: object
 ) -> str:
-    """Render a page whose first section says an outcome.
+    """Render a page whose first section says an outcome; the same input gives the same bytes.
 
-    below : small print, besides what the outcome stands on.
+    below : small print, besides what the outcome stands on. top : what else the first section has,
+    or has instead: results, says, facts.
     """
     first = {
         "answers": outcome.answers,
@@ -83,22 +84,17 @@ def render_outcome(
         "below": "; ".join(filter(None, [*below, outcome.scope])),
         "results": Markup().join(map(render_outcome_table, outcome.tables)),
     }
-    return render_page(outcome.title, chapters, **(first | top))
-
-
-def render_page(title: str, chapters: Iterable[Chapter], **top: object) -> str:
-    """Render the whole file; the same input gives the same bytes.
-
-    top : what the first section has: below (small print), answers, warns, results, says, facts;
-    words : whether words of TERMS are explained.
-    """
-    chapters = list(chapters)
     figures = {panel.key: panel.figure for chapter in chapters for panel in chapter.panels}
     data = {key: text for chapter in chapters for key, text in chapter.data.items()}
     if figures:
         data["plotly"] = base64.b64encode((ASSETS / PLOTLY).read_bytes()).decode("ascii")
-    text = TEMPLATES.get_template("page.html").render(
-        {"title": title, "chapters": chapters, "figures": figures, "data": data, "top": top},
+    text = render_template(
+        "page.html",
+        title=outcome.title,
+        chapters=chapters,
+        figures=figures,
+        data=data,
+        top=first | top,
         generator=GENERATOR,
     )
     used = set(re.findall(r'href="#(term-\d+)"', text))
@@ -217,6 +213,11 @@ class CurveStyle:
     color: str
     symbol: str = "circle"
     dash: str = "solid"
+
+
+def read_styles(curves: str) -> dict[str, CurveStyle]:
+    """Read the looks of curves that are the same on every page, by key."""
+    return {key: CurveStyle(**look) for key, look in STYLE["curves"][curves].items()}
 
 
 def assign_styles(names: Iterable[str]) -> list[CurveStyle]:

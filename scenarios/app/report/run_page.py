@@ -36,7 +36,6 @@ from scenarios.app.report.charts import (
 from scenarios.app.report.plot import (
     DARK,
     GREY,
-    PALETTE,
     Axes,
     Chapter,
     CurveStyle,
@@ -44,6 +43,7 @@ from scenarios.app.report.plot import (
     assign_styles,
     draw_curve,
     lay_out_axes,
+    read_styles,
     render_outcome,
     render_table,
     to_json_numbers,
@@ -62,7 +62,6 @@ from scenarios.app.results.outcome import Cells, Mark, build_run_outcome
 from scenarios.app.results.read import (
     FILTER,
     KINDS,
-    PLAIN,
     PRIOR,
     SMOOTHER,
     Run,
@@ -298,12 +297,7 @@ def _make_metric_law(rows: Table) -> Law:
 
 # -- attacks that remember
 
-LOOKS = {
-    PLAIN: CurveStyle(PLAIN, PALETTE[1], "diamond", "longdash"),
-    FILTER: CurveStyle(FILTER, PALETTE[0]),
-    SMOOTHER: CurveStyle(SMOOTHER, PALETTE[2], "square"),
-    PRIOR: CurveStyle(PRIOR, GREY, "cross", "dash"),
-}
+LOOKS = read_styles("tracking")
 
 
 def draw_tracking(run: Run) -> list[str | Panel]:
@@ -480,12 +474,7 @@ def _measure_reliabilities(run: Run, name: str) -> Iterator[tuple[str, Reliabili
 
 # -- uploads that take their time
 
-_PARTS = {
-    "preparing": CurveStyle("preparing: downlink and training", GREY, dash="longdash"),
-    "waiting": CurveStyle("waiting for a grant", PALETTE[5], dash="dot"),
-    "sending": CurveStyle("sending", PALETTE[0], dash="dashdot"),
-    "whole": CurveStyle("from request to arrival", DARK),
-}
+_PARTS = read_styles("parts of an upload")
 
 
 def draw_uploads(run: Run) -> list[Panel]:
@@ -576,16 +565,7 @@ STALENESS = Chart(
 
 # -- the radio, and a study of it alone
 
-# Tol's colours, distinguishable with colour blindness; no attack has one of them
-SEEN = CurveStyle("line of sight", "#44AA99")
-HIDDEN = CurveStyle("no line of sight", "#882255", "diamond")
-ANY = CurveStyle("sight not known", DARK)
-SELECTED = {
-    "all": CurveStyle("all samples", DARK),
-    "indoor": CurveStyle("indoors", PALETTE[1], dash="longdash"),
-    "outdoor": CurveStyle("outdoors", PALETTE[0], dash="dot"),
-    "measured": CurveStyle("measured", PALETTE[5], dash="dashdot"),
-}
+SELECTED = read_styles("samples")
 MOST_LINKS = 2000
 Curves = Mapping[str, FloatArray]
 """quantity -> quantiles (101,) from 0 % to 100 %"""
@@ -607,8 +587,8 @@ def draw_radio(run: Run) -> Panel:
     is_drawn &= (np.arange(n_place) % step == 0)[:, None]
     sight = np.nan_to_num(ground["los"], nan=-1.0)
     traces = []
-    for look, value in ((SEEN, 1.0), (HIDDEN, 0.0), (ANY, -1.0)):
-        dots = is_drawn & (sight == value)
+    for value, look in read_styles("sight").items():
+        dots = is_drawn & (sight == float(value))
         if dots.any():
             marker = {"size": 6, "color": look.color, "opacity": 0.4, "symbol": look.symbol}
             traces.append(
