@@ -15,7 +15,7 @@ from fl.types import Local, RoundContext, State
 from netsim.columns import frozen, no_ints, number_row, replace_values
 from netsim.geometry import compute_ways
 from netsim.notice import Notice
-from netsim.part import Named, OneOf
+from netsim.part import Count, Named, OneOf, Positive, Probability
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -132,7 +132,7 @@ class HomeZone(Withholding, kind="home-zone"):
     UE never sends may be those of its home.
     """
 
-    radius_m: float = Field(gt=0, le=1e6)
+    radius_m: Positive
     """radius of the zone, m"""
     drops: Literal["samples", "update"] = "samples"
     """what is held back: the samples measured in the zone, or the whole update of a round with any
@@ -288,7 +288,7 @@ class DailyLimit(Withholding, kind="daily-limit"):
     `random-silence` beside it to spread updates over the day.
     """
 
-    updates: int = Field(ge=1, le=1_000_000)
+    updates: Count
     """largest number of updates of a UE and a local day"""
 
     reference = (
@@ -327,7 +327,7 @@ class RandomSilence(Withholding, kind="random-silence"):
     as a smaller `participation`, which the server decides; here the device does.
     """
 
-    probability: float = Field(gt=0, lt=1)
+    probability: Probability
     """probability with which a UE that is asked sends nothing"""
 
     reference = (

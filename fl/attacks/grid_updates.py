@@ -16,6 +16,7 @@ from fl.tracking.place_grid import PlaceGrid, cross_axes
 from fl.types import Estimates, Model, RoundContext, State
 from netsim.columns import ByKey, number_row, update_means
 from netsim.geometry import Area
+from netsim.part import Count, Positive
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray
 
@@ -139,11 +140,11 @@ class LinkFilter(GridAttack, kind="link-filter"):
     """number of nearest base stations whose links are looked at; none: all"""
     error_db: float = Field(18.0, gt=0, le=1e3)
     """standard deviation of what the model does not know of a link's gain, dB"""
-    step_m: float = Field(10.0, gt=0, le=1e6)
+    step_m: Positive = 10.0
     """distance between the places tried first, m"""
-    resolution_m: float = Field(0.01, gt=0, le=1e6)
+    resolution_m: Positive = 0.01
     """distance between the places tried last, m"""
-    every_rounds: int = Field(1, ge=1, le=1_000_000)
+    every_rounds: Count = 1
     """it estimates in round 1 and then in every such number of rounds: 220 links of a UE take half
     a second"""
 

@@ -25,6 +25,7 @@ from fl.types import Estimates, Public, RoundContext
 from netsim.clock import DAY_S
 from netsim.columns import frozen
 from netsim.notice import Notice
+from netsim.part import Positive
 from netsim.radio.path_loss import compute_urban_sight
 from netsim.radio.positioning import EXCESS_MEAN_M, EXCESS_STD_M, NetworkFixes
 from netsim.rng import Rng
@@ -84,7 +85,7 @@ class NetworkPositioning(NamesPlaces, UploadAttack, kind="network-positioning"):
     over midnight"""
     population: Annotated[PopulationPrior, POPULATIONS] = InBuildings()
     """where people live, as far as the attacker knows"""
-    hit_radius_m: float = Field(100.0, gt=0, le=1e6)
+    hit_radius_m: Positive = 100.0
     """radius of the disc that should hold the home, m"""
     votes: NeuronVotes | None = None
     """an attack on updates whose map is multiplied with its own; none: it reads no update"""

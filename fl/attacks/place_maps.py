@@ -19,6 +19,7 @@ from fl.types import Estimates, Public, RoundContext
 from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
 from netsim.notice import Notice
+from netsim.part import Positive, Share
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
 
@@ -253,9 +254,9 @@ class NeuronVotes(AddsMaps, kind="neuron-votes"):
     gradients of whole samples.
     """
 
-    width_m: float = Field(40.0, gt=0, le=1e6)
+    width_m: Positive = 40.0
     """standard deviation of the Gaussian that smooths the votes, m"""
-    max_weight: float = Field(0.05, gt=0, le=1)
+    max_weight: Share = 0.05
     """largest weight of a unit in a round, as a share of all units"""
     answers: int = Field(2, ge=1, le=20)
     """number of places that are named of each UE"""

@@ -16,6 +16,7 @@ from fl.learners import SurfaceLearner
 from fl.types import Estimates, RoundContext, State
 from netsim.columns import Columns, frozen, no_places, number_row
 from netsim.mobility.static import Component, Mixture
+from netsim.part import Count
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -142,7 +143,7 @@ class Posterior(Attack, kind="posterior"):
     """estimate: geometric median or mode of the posterior"""
     places: int = Field(200, ge=2, le=2000)
     """number of places tried along the longer side of the grid"""
-    memory_rounds: int = Field(1, ge=1, le=1_000_000)
+    memory_rounds: Count = 1
     """number of rounds whose answers count together; 1: each round alone"""
 
     reference = (

@@ -24,6 +24,7 @@ from fl.tracking.population import POPULATIONS, Everywhere, PopulationPrior
 from fl.types import Estimates, Metrics, Public, RoundContext
 from netsim.columns import frozen, look_up_or_nan, no_ints
 from netsim.geometry import Area
+from netsim.part import Positive
 from netsim.rng import Rng
 from netsim.units import BoolArray, Float32Array, IntArray
 
@@ -84,7 +85,7 @@ class Tracker(Believer, kind="tracker"):
     cell_m: float = Field(50.0, ge=0.1, le=1e6)
     """largest side of a cell, m; half of hit_radius_m makes stated probabilities right, a larger
     one is faster"""
-    hit_radius_m: float = Field(100.0, gt=0, le=1e6)
+    hit_radius_m: Positive = 100.0
     """distance of which estimates state the probability, m"""
     max_speed_mps: float = Field(30.0, gt=0, le=1000)
     """no Gaussian of motion is wider than half the way at this speed in a round, m/s"""

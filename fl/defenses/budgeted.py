@@ -39,6 +39,7 @@ from fl.types import Bound, Local, Metrics, Received, RoundContext, Spend, State
 from netsim import compiled
 from netsim.columns import frozen, no_floats
 from netsim.notice import Notice
+from netsim.part import Count, Positive, Probability
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -100,9 +101,9 @@ class Budgeted(Defense):
     computed. A UE with fewer samples in a later round has more noise, where the sensitivity follows
     samples. A line says how much where `epsilon_cap` or `epsilon_device_total` enforce more noise
     than that"""
-    rounds: int = Field(100, ge=1, le=1_000_000)
+    rounds: Count = 100
     """number of rounds that the budget is for; afterwards UEs send nothing"""
-    epsilon_cap: float = Field(1.0, gt=0, le=1e6)
+    epsilon_cap: Positive = 1.0
     """largest epsilon of a UE in a round"""
     epsilon_device_total: float | None = Field(None, gt=0, le=1e6)
     """largest epsilon of a UE in all rounds, enforced by a privacy filter; none: as implied by the
@@ -111,7 +112,7 @@ class Budgeted(Defense):
     """sensitivity of an update to one neighbour, see `uniform-dp`"""
     paper_learning_rate: float = Field(0.05, gt=0, le=10)
     """learning rate lambda of `sensitivity: paper`"""
-    delta: float = Field(1e-5, gt=0, lt=1)
+    delta: Probability = 1e-5
     """delta at which epsilon is stated"""
 
     contracts = True

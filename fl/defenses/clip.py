@@ -22,6 +22,7 @@ from fl.types import (
 )
 from netsim.columns import frozen, no_floats
 from netsim.notice import Notice
+from netsim.part import Probability, Share
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -148,11 +149,11 @@ class AdaptiveClip(Defense, kind="adaptive-clip"):
     noise: Literal["server", "shares"] = "server"
     """who draws the noise on that number: the server, or each UE its share, in the secure sum of
     the updates"""
-    honest_share: float = Field(1.0, gt=0, le=1)
+    honest_share: Share = 1.0
     """share of the UEs of a sum whose noise the server does not know (h), with noise: shares"""
     relation: Literal["replace", "add-remove"] = "replace"
     """neighbouring relation: a user's data replaced, or the user added or removed"""
-    delta: float = Field(1e-7, gt=0, lt=1)
+    delta: Probability = 1e-7
     """delta at which the epsilon of the count is stated"""
 
     reference = (

@@ -16,6 +16,7 @@ from fl.privacy.gaussian import (
 )
 from fl.types import Bound, Local, Metrics, RoundContext, Spend, State, Updates
 from netsim.columns import frozen
+from netsim.part import Probability, Share
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -85,7 +86,7 @@ class Gaussian(Defense, kind="gaussian"):
     epsilon below 1"""
     classic_beyond_one: bool = False
     """allow classic for epsilon of 1 or more, where the noise may not reach that epsilon"""
-    delta: float = Field(1e-5, gt=0, lt=1)
+    delta: Probability = 1e-5
     """delta at which epsilon is stated"""
 
     reference = (
@@ -221,7 +222,7 @@ class CentralGaussian(Defense, kind="central-gaussian"):
     """correlation of the noise of different rounds"""
     bands: int | None = Field(None, ge=2, le=1000)
     """rounds over which banded noise is correlated, the present one included"""
-    delta: float = Field(1e-7, gt=0, lt=1)
+    delta: Probability = 1e-7
     """delta at which epsilon is stated"""
 
     reference = (
@@ -321,9 +322,9 @@ class DistributedGaussian(Defense, kind="distributed-gaussian"):
 
     noise_multiplier: float = Field(gt=0, le=1e9)
     """standard deviation of the noise on the sum in units of the sensitivity (z)"""
-    honest_share: float = Field(1.0, gt=0, le=1)
+    honest_share: Share = 1.0
     """share of the UEs of a sum whose noise the server does not know (h)"""
-    delta: float = Field(1e-7, gt=0, lt=1)
+    delta: Probability = 1e-7
     """delta at which epsilon is stated"""
 
     reference = (

@@ -36,7 +36,7 @@ from fl.types import Estimates, Local, Metrics
 from netsim.columns import frozen, no_ints, number_row, pick_even_indices
 from netsim.geometry import Area
 from netsim.mobility.base import Places
-from netsim.part import Part
+from netsim.part import Count, Part
 from netsim.record import Row
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -66,13 +66,13 @@ class Leakage(Part):
     random_baseline_draws: int = Field(300, ge=1, le=10_000)
     """number of random attackers of the baseline; for n > 40 guesses 40 / n times as many, but at
     least 20"""
-    every_rounds: int = Field(1, ge=1, le=1_000_000)
+    every_rounds: Count = 1
     """leakage, named places included, is measured in round 1, then once in this number of rounds,
     and in the last one (without rounds: in the last merge of `rounds`, where that is set); with
     many UEs it costs more than the attacks. Of rounds k to 2 k - 1, 2 k to 3 k - 1, ... it is the
     last one before all names change at once, if there is one, or else the first in which the
     attacker heard a UE"""
-    first_round: int = Field(1, ge=1, le=1_000_000)
+    first_round: Count = 1
     """leakage is measured from this round on; attacks and truth of earlier rounds are remembered,
     and not scored"""
     peak_width_m: float = Field(75.0, gt=0)

@@ -28,7 +28,7 @@ from netsim.columns import (
     number_row,
     split_row_id,
 )
-from netsim.part import Part
+from netsim.part import Part, Share
 from netsim.record import Row
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -67,7 +67,7 @@ class Membership(Part):
 
     attacks: tuple[Annotated[Inference, INFERENCES], ...] = Field(min_length=1)
     """attacks, each of which assigns a score to a record"""
-    known_member_share: float = Field(default=1.0, gt=0, le=1)
+    known_member_share: Share = 1.0
     """share of each UE's records that the attacker holds"""
     every_rounds: int = Field(default=10, ge=1)
     """number of rounds with training between tests; the first of them always has one"""

@@ -20,6 +20,7 @@ from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
 from fl.types import Estimates, Public, RoundContext
 from netsim.columns import frozen
+from netsim.part import Positive
 from netsim.record import Row
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -68,9 +69,9 @@ class Fused(Attack, kind="fused"):
     """number of homes, and of workplaces, that are named of each UE"""
     apart_m: float = Field(200.0, ge=0, le=1e6)
     """smallest distance between two answers of a kind, m"""
-    disc_m: float = Field(90.0, gt=0, le=1e6)
+    disc_m: Positive = 90.0
     """radius of the disc that holds most probability, m"""
-    hit_radius_m: float = Field(100.0, gt=0, le=1e6)
+    hit_radius_m: Positive = 100.0
     """distance within which a place counts as right in made-up towns, m"""
 
     _weights: dict[str, tuple[float, ...]] | None = PrivateAttr(None)
