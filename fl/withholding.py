@@ -3,7 +3,6 @@ device.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -14,7 +13,7 @@ from fl.notice import Prepared, notice
 from fl.types import Local, RoundContext, State
 from netsim.columns import frozen, no_ints, number_row, replace_values
 from netsim.geometry import compute_ways
-from netsim.notice import Notice
+from netsim.notice import Notices
 from netsim.part import Count, Named, OneOf, Positive, Probability
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -58,7 +57,7 @@ class Withholding(Named):
     """whether silence depends on earlier updates: then a coin of the server amplifies no noise, and
     a record that decides whether its UE sends decides about later rounds too"""
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         yield notice("silence-tells", self.label, what=self.gives_away)
 
     @property

@@ -63,6 +63,9 @@ Probability = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 """A number of things, at least one."""
 
+Needs = dict[str, str]
+"""A word that a part needs -> why."""
+
 
 HELD = "\0held"
 """kind of what stands in JSON for a part that is given as an object and that no YAML says, whose

@@ -30,7 +30,7 @@ from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import Named
-from netsim.record import Row
+from netsim.record import TableRows
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -291,7 +291,7 @@ class Attack(Named):
         """The attack with what the lessons of all its towns teach, as trees; no draws."""
         return self
 
-    def tabulate_learnt(self) -> list[Row]:
+    def tabulate_learnt(self) -> TableRows:
         """What it has learnt, as rows (kind, column, weight) of the table `learnt`."""
         return []
 

@@ -1,6 +1,5 @@
 r"""Home, work and other places of a UE, with the probability that they are right."""
 
-from collections.abc import Iterator
 from dataclasses import field, replace
 from typing import Annotated, Self
 
@@ -27,7 +26,7 @@ from fl.tracking.place_grid import PlaceGrid, find_best_discs
 from fl.types import Estimates, Metrics, Public, RoundContext
 from netsim.columns import Columns, frozen, look_up_or_nan, no_ints
 from netsim.geometry import Area
-from netsim.notice import Notice
+from netsim.notice import Notices
 from netsim.part import Positive, Probability
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -156,7 +155,7 @@ class Dwell(Believer, kind="dwell"):
         self.of.check(public, n_ue)
         self._build_grid(public.area, n_ue)
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         home = f"home in {_format_hours(self.home_hours)}"
         work = f"work in {_format_hours(self.work_hours)} on a workday"
         missed = {home, work}

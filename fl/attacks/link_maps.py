@@ -16,6 +16,7 @@ from fl.tracking.linking import NameLinks
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, RoundContext
 from netsim.columns import ByKey, Columns, frozen, no_ints
+from netsim.part import Needs
 from netsim.rng import Rng
 from netsim.units import AnyFloats, BoolArray, FloatArray, IntArray
 
@@ -221,7 +222,7 @@ class LinkMaps(Attack, kind="link-maps"):
     }
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """Single updates, and what `of` needs."""
         return {
             "updates": "links single updates by their maps; set threat.observes: updates",

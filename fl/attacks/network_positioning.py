@@ -1,6 +1,5 @@
 r"""Homes from what base stations measure of UEs that send at night: enhanced cell identity."""
 
-from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
@@ -24,7 +23,7 @@ from fl.tracking.population import POPULATIONS, InBuildings, PopulationPrior
 from fl.types import Estimates, Public, RoundContext
 from netsim.clock import DAY_S
 from netsim.columns import frozen
-from netsim.notice import Notice
+from netsim.notice import Notices
 from netsim.part import Positive
 from netsim.radio.path_loss import compute_urban_sight
 from netsim.radio.positioning import EXCESS_MEAN_M, EXCESS_STD_M, NetworkFixes
@@ -113,7 +112,7 @@ class NetworkPositioning(NamesPlaces, UploadAttack, kind="network-positioning"):
         super().check(public, n_ue)
         self.population.compute_probability(self.build_grid(public, n_ue), public)
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         yield from super().notices(prepared)
         for facts in prepared.rounds():
             if self.is_night(np.array([facts.time_s]), facts).any():

@@ -3,7 +3,6 @@ places.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from typing import cast
 
 import numpy as np
@@ -18,7 +17,7 @@ from fl.tracking.place_grid import MANY_PLACES, MAX_CELL_M, PlaceGrid, choose_ce
 from fl.types import Estimates, Public, RoundContext
 from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
-from netsim.notice import Notice
+from netsim.notice import Notices
 from netsim.part import Positive, Share
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
@@ -169,7 +168,7 @@ class NamesPlaces(Attack):
     apart_m: float = Field(200.0, ge=0, le=1e6)
     """smallest distance between two answers, m"""
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         usual_m = choose_cell_m(prepared.public.area, np.inf)
         if self.cell_m == usual_m > MAX_CELL_M:
             yield notice("attack-places-coarse", self.label, apart_m=usual_m)

@@ -34,8 +34,8 @@ from fl.tracking.place_grid import PlaceGrid
 from fl.types import Directory, Estimates, Metrics, Public, RoundContext, State
 from netsim.columns import look_up_or_nan
 from netsim.geometry import Area
-from netsim.notice import Notice
-from netsim.part import FILE_NAME
+from netsim.notice import Notices
+from netsim.part import FILE_NAME, Needs
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -133,7 +133,7 @@ class ReIdentify(Attack, kind="re-identify"):
     )
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """Needs of the attacks in it, and of known homes."""
         own_needs = {
             SENDERS: (
@@ -194,7 +194,7 @@ class ReIdentify(Attack, kind="re-identify"):
         if directory is not None:
             check_directory(directory, public.area, n_ue, self.label)
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         if (directory := self.directory(prepared.public)) is not None:
             knowledge = "where every UE's owner lives"
             if self.homes != KNOWN:

@@ -25,7 +25,6 @@ another way or not at all.
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import field, replace
 from typing import ClassVar, Literal
 
@@ -38,8 +37,8 @@ from fl.privacy.gaussian import GaussianFilter, compute_gaussian_epsilon
 from fl.types import Bound, Local, Metrics, Received, RoundContext, Spend, State, Updates
 from netsim import compiled
 from netsim.columns import frozen, no_floats
-from netsim.notice import Notice
-from netsim.part import Count, Positive, Probability
+from netsim.notice import Notices
+from netsim.part import Count, Needs, Positive, Probability
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -124,7 +123,7 @@ class Budgeted(Defense):
     """whether a round's budget follows what earlier rounds showed"""
     offers = frozenset({"spend"})
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         """Limits of its epsilon."""
         if self.is_claimed:
             yield notice("sensitivity-claimed", self.label, sensitivity=self.sensitivity)
@@ -137,7 +136,7 @@ class Budgeted(Defense):
         return self.sensitivity in ("mean-clip", "paper")
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """A bound, and where one record is to be hidden by its share of one step, a bound on
         that.
         """

@@ -1,6 +1,5 @@
 """Clipping of updates, which bounds their sensitivity."""
 
-from collections.abc import Iterator
 from dataclasses import field, replace
 from typing import Literal
 
@@ -21,8 +20,8 @@ from fl.types import (
     Updates,
 )
 from netsim.columns import frozen, no_floats
-from netsim.notice import Notice
-from netsim.part import Probability, Share
+from netsim.notice import Notices
+from netsim.part import Needs, Probability, Share
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -58,7 +57,7 @@ class Clip(Defense, kind="clip"):
         return frozenset({"bound", WHOLE_BOUND})
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """The phase that it names."""
         if self.phase is None:
             return {}
@@ -165,7 +164,7 @@ class AdaptiveClip(Defense, kind="adaptive-clip"):
 
     needs_rounds = "its norm follows what all UEs of a round tell the server"
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         """The bit in clear where the server draws its noise, and later noise on the device promises
         more.
         """
@@ -180,7 +179,7 @@ class AdaptiveClip(Defense, kind="adaptive-clip"):
         return self.noise == "shares"
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """A fixed weight, where the number of participants is secret."""
         if self.relation == "replace":
             return {}

@@ -16,7 +16,7 @@ from fl.privacy.gaussian import (
 )
 from fl.types import Bound, Local, Metrics, RoundContext, Spend, State, Updates
 from netsim.columns import frozen
-from netsim.part import Probability, Share
+from netsim.part import Needs, Probability, Share
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -99,7 +99,7 @@ class Gaussian(Defense, kind="gaussian"):
     offers = frozenset({"spend"})
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """A bound, and one upload a round where it counts them."""
         if self.updates_a_day is None:
             return NEEDS_BOUND
@@ -238,7 +238,7 @@ class CentralGaussian(Defense, kind="central-gaussian"):
     offers = frozenset({"spend", "central noise"})
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """A bound, fixed weights, and for noise correlated over rounds one sum a round."""
         needs = NEEDS_BOUND | FIXED_WEIGHT
         if self.bands is not None:

@@ -37,7 +37,7 @@ from netsim.columns import frozen, no_ints, number_row, pick_even_indices
 from netsim.geometry import Area
 from netsim.mobility.base import Places
 from netsim.part import Count, Part
-from netsim.record import Row
+from netsim.record import Row, TableRows
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
@@ -119,7 +119,7 @@ class ComparedRound:
 
 def compare_round(
     leakage: Leakage, tracks: Tracks, current: ComparedRound, rng: Rng
-) -> tuple[Tracks, list[Row]]:
+) -> tuple[Tracks, TableRows]:
     """The next tracks, and one row per (UE, model) of the round and attack (columns:
     `fl/round/tables.toml`).
     """
@@ -138,7 +138,7 @@ def compare_round(
             number_row(estimates.ue, estimates.model),
             np.flatnonzero(np.isin(estimates.what, _OF_A_ROUND)),
         )
-    rows: list[Row] = []
+    rows: TableRows = []
     for i, ((ue, model), points_m) in enumerate(current.measured.list_samples()):
         selected_m = current.selected_mean_m[i]
         track = tracks.get((ue, model), Track.empty())
@@ -423,7 +423,7 @@ def _name_places(leakage: Leakage, estimates: list[TrackEstimates], area: Area) 
     )
 
 
-def list_named_places(leakage: Leakage, tracks: Tracks, area: Area, places: Places) -> list[Row]:
+def list_named_places(leakage: Leakage, tracks: Tracks, area: Area, places: Places) -> TableRows:
     """Rows of the table `named`: what each attack names of each UE after the last round.
 
     None where no UE has a home, a workplace or a densest place.

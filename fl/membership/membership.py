@@ -29,7 +29,7 @@ from netsim.columns import (
     split_row_id,
 )
 from netsim.part import Part, Share
-from netsim.record import Row
+from netsim.record import Row, TableRows
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -117,7 +117,7 @@ def infer_membership(
     wholes: Wholes | None = None,
     states: Mapping[str, State] | None = None,
     played: int = 1,
-) -> tuple[list[Row], dict[str, State]]:
+) -> tuple[TableRows, dict[str, State]]:
     """One row an attack (numbers of records, AUC, true-positive rates, with intervals, and ROC),
     and memories.
 

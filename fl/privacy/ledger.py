@@ -24,7 +24,7 @@ from fl.privacy.compose import (
 from fl.privacy.gaussian import GaussianFilter, compute_gaussian_epsilon
 from fl.types import LOCATION, Account, AnySpend
 from netsim.columns import frozen, no_ints
-from netsim.record import Row
+from netsim.record import Row, TableRows
 from netsim.units import FloatArray
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _compute_epsilons(mu2: FloatArray, delta: float, renyi: FloatArray | None) -
 
 def tabulate_account(
     spends: Mapping[str, Sequence[object] | np.ndarray], switching: Sequence[str] = ()
-) -> list[Row]:
+) -> TableRows:
     """One row an account and UE, from the columns of the table `spends`.
 
     Noise that hides all UEs makes one row, ue = -1, unless some UE spends more in the same account.
@@ -243,7 +243,7 @@ def tabulate_account(
 
 def _tabulate_ues(
     account: Account, draws: pd.DataFrame, compositions: Known, switching: Sequence[str]
-) -> list[Row]:
+) -> TableRows:
     """The rows of one account, a UE each.
 
     It has figures with the channel's noise where some UE's draw met some or may have, and no coin

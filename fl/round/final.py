@@ -2,7 +2,7 @@
 about its scores.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -35,8 +35,8 @@ from fl.round.state import RoundState
 from fl.tracking.population import Everywhere, InBuildings
 from fl.types import NEW_PLACE, HeldOut, Local, Metrics, Model, RoundContext
 from netsim.columns import pick_even_indices
-from netsim.notice import Notice
-from netsim.record import Row
+from netsim.notice import Notices
+from netsim.record import Row, TableRows
 from netsim.units import BoolArray, FloatArray
 from netsim.world.world import World
 
@@ -255,7 +255,7 @@ def _measure_constant_rmse(reference: Reference, held_out: HeldOut) -> float:
     return compute_rmse(predict_held_out(reference, held_out, predict_constant), held_out.y)
 
 
-def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]) -> None:
+def _write_lists(setup: Setup, state: RoundState, world: World, named: TableRows) -> None:
     """Lists of places that attacks make of what is not one UE's, and how good they are; no score
     without a place.
 
@@ -358,7 +358,7 @@ def _repeat_answer(
 
 def collect_final_notices(
     learning: Learning, exploded: int, scored: Table, uplink: Table, sums: Table
-) -> Iterator[Notice]:
+) -> Notices:
     """A model that exploded, compared rounds in which no UE was heard where not all are compared,
     and sums of one UE.
 

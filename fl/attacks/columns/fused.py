@@ -21,7 +21,7 @@ from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
 from fl.types import Estimates, Public, RoundContext
 from netsim.columns import frozen
 from netsim.part import Positive
-from netsim.record import Row
+from netsim.record import TableRows
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -211,7 +211,7 @@ class Fused(Attack, kind="fused"):
         found = minimize(_compute_loss, np.zeros(n), (towns,), jac=True, method="L-BFGS-B")
         return tuple(found.x.tolist())
 
-    def tabulate_learnt(self) -> list[Row]:
+    def tabulate_learnt(self) -> TableRows:
         if self.is_in_town:
             return []
         weights = self._weights or read_general_weights()
