@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from fl.tracking.belief import Belief
 
 Vantage = Literal["updates", "aggregate", "model"]
+Attacked = tuple[Estimates, State]
+"""Estimates of an attack, and its next state."""
 
 
 class Replica(Protocol):
@@ -311,9 +313,7 @@ class Attack(Named):
         return None
 
     @abstractmethod
-    def run(
-        self, view: "View", facts: RoundContext, state: State, rng: Rng
-    ) -> tuple[Estimates, State]:
+    def run(self, view: "View", facts: RoundContext, state: State, rng: Rng) -> Attacked:
         """Estimates about the devices of this phase."""
 
     def figures(self, state: State) -> Metrics:

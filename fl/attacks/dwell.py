@@ -6,7 +6,7 @@ from typing import Annotated, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.attacks.base import View
+from fl.attacks.base import Attacked, View
 from fl.attacks.believer import Believer, Remembered
 from fl.attacks.shadow_ues import Population
 from fl.notice import Prepared, notice
@@ -178,9 +178,7 @@ class Dwell(Believer, kind="dwell"):
     def figures(self, state: DwellState) -> Metrics:
         return self.summarise_errors(state.errors)
 
-    def run(
-        self, view: View, facts: RoundContext, state: DwellState, rng: Rng
-    ) -> tuple[Estimates, DwellState]:
+    def run(self, view: View, facts: RoundContext, state: DwellState, rng: Rng) -> Attacked:
         names = np.union1d(view.ue, state.lifetimes.name[state.past.sender])
         grid = self._build_grid(facts.public.area, len(names))
         _, state = self.remember_estimates(view, facts, state, Population.uniform(grid), rng)

@@ -9,7 +9,7 @@ from typing import Literal, Self, cast
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.attacks.base import Attack, View
+from fl.attacks.base import Attack, Attacked, View
 from fl.learners import GridLearner
 from fl.radio_map.obstacles import CELLS
 from fl.tracking.place_grid import PlaceGrid, cross_axes
@@ -50,9 +50,7 @@ def find_weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) ->
 class GridAttack(Attack):
     """Base of attacks on the updates of the grid phase: one place a source."""
 
-    def run(
-        self, view: View, facts: RoundContext, state: State, rng: Rng
-    ) -> tuple[Estimates, State]:
+    def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> Attacked:
         learner = cast(GridLearner, view.learner)
         if view.phase != learner.grid_phase or not len(view.update):
             return Estimates.none(), state
@@ -163,9 +161,7 @@ class LinkFilter(GridAttack, kind="link-filter"):
         ),
     }
 
-    def run(
-        self, view: View, facts: RoundContext, state: State, rng: Rng
-    ) -> tuple[Estimates, State]:
+    def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> Attacked:
         if facts.round != 1 and facts.round % self.every_rounds:
             return Estimates.none(), state
         return super().run(view, facts, state, rng)

@@ -7,7 +7,7 @@ from pydantic import Field
 from scipy.special import softmax
 
 from fl.attacks.arrival_times import UploadAttack, compute_relative_levels_db
-from fl.attacks.base import View
+from fl.attacks.base import Attacked, View
 from fl.attacks.dwell import HourRange
 from fl.attacks.place_maps import (
     NamesPlaces,
@@ -20,7 +20,7 @@ from fl.attacks.threat import MEASURED
 from fl.notice import Prepared, notice
 from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
 from fl.tracking.population import POPULATIONS, InBuildings, PopulationPrior
-from fl.types import Estimates, Public, RoundContext
+from fl.types import Public, RoundContext
 from netsim.clock import DAY_S
 from netsim.columns import frozen
 from netsim.notice import Notices
@@ -141,9 +141,7 @@ class NetworkPositioning(NamesPlaces, UploadAttack, kind="network-positioning"):
     def start(self) -> Heard:
         return Heard(PlaceMaps.empty(), PlaceMaps.empty())
 
-    def run(
-        self, view: View, facts: RoundContext, state: Heard, rng: Rng
-    ) -> tuple[Estimates, Heard]:
+    def run(self, view: View, facts: RoundContext, state: Heard, rng: Rng) -> Attacked:
         ue, first = np.unique(view.ue, return_index=True)  # all rows of a UE come together
         grid = self.build_grid(facts.public, len(ue))
         nights = state.nights.plus(ue, np.zeros((len(ue), len(grid))))

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 from scipy.ndimage import correlate1d
 
-from fl.attacks.base import Attack, View, to_statuses
+from fl.attacks.base import Attack, Attacked, View, to_statuses
 from fl.attacks.closed_form import ClosedForm, compute_unit_ratios
 from fl.learners import FirstLayerLearner
 from fl.notice import Prepared, notice
@@ -215,9 +215,7 @@ class AddsMaps(NamesPlaces):
     def start(self) -> PlaceMaps:
         return PlaceMaps.empty()
 
-    def run(
-        self, view: View, facts: RoundContext, state: PlaceMaps, rng: Rng
-    ) -> tuple[Estimates, PlaceMaps]:
+    def run(self, view: View, facts: RoundContext, state: PlaceMaps, rng: Rng) -> Attacked:
         owner, source = pair_owners_with_sources(view)
         n_maps = len(np.union1d(owner, state.owner))
         grid = PlaceGrid.from_area(facts.public.area, self.cell_m, n_maps, self.label)

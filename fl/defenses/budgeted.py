@@ -34,7 +34,7 @@ from pydantic import Field
 from fl.defenses import NEEDS_BOUND, WHOLE_BOUND, Defense, Protected, Standing
 from fl.notice import Prepared, notice
 from fl.privacy.gaussian import GaussianFilter, compute_gaussian_epsilon
-from fl.types import Bound, Local, Metrics, Received, RoundContext, Spend, State, Updates
+from fl.types import Bound, Local, Metrics, Received, RoundContext, State, Updates
 from netsim import compiled
 from netsim.columns import frozen, no_floats
 from netsim.notice import Notices
@@ -202,8 +202,11 @@ class Budgeted(Defense):
         total = state.total
         first = total is None and len(claimed) > 0 and rounds_left > 0
         if first:
+            # with which the first round that has rows, shared equally, has initial_noise_std
             mean = claimed.sum() / np.count_nonzero(rows)
-            total = self._compute_first_total(mean, state.played, n)
+            share = self.compute_first_share(state.played)
+            first_std = self.initial_noise_std or 1.0
+            total = share**-1 * self.factor * mean / first_std * self.rounds * n
         if total is not None and rounds_left > 0:
             left = max(total - state.epsilon_spent, 0.0)
             epsilon_ue, rule = self.allot_epsilon(state, total, left, rounds_left, rng)
@@ -271,7 +274,7 @@ class Budgeted(Defense):
         state: BudgetState,
         rng: Rng,
         label: str,
-    ) -> tuple[Updates, BudgetState, list[Spend]]:
+    ) -> Protected:
         """Draw noise of std (n,) and book it: truly, and as printed where the source claims a
         smaller sensitivity.
 
@@ -315,17 +318,6 @@ class Budgeted(Defense):
     ) -> State:
         """The next memory of the rule, from what was published; the same by default."""
         return state.rule
-
-    def _compute_first_total(self, claimed: float, played: int, n_ue: int) -> float:
-        """The budget with which the first round that has rows, after `played` without, has noise of
-        initial_noise_std.
-
-        Shared equally; claimed : sensitivity of all rows of a UE together, mean over the UEs that
-        send.
-        """
-        share = self.compute_first_share(played)
-        std = self.initial_noise_std or 1.0
-        return share**-1 * self.factor * claimed / std * self.rounds * n_ue
 
     def _report_other_noise(self, std: float) -> None:
         """A line where limits on epsilon make the first noise another than the one asked for."""

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from fl.defenses import WHOLE_BOUND, Defense, Protected
+from fl.defenses import WHOLE_BOUND, Defense, Finished, Protected
 from fl.notice import Prepared, notice
 from fl.types import (
     Bound,
@@ -219,7 +219,7 @@ class AdaptiveClip(Defense, kind="adaptive-clip"):
 
     def finish(
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: NormState, rng: Rng
-    ) -> tuple[FloatArray, NormState, list[Spend]]:
+    ) -> Finished:
         n_ue = len(state.bits) if facts.weight is None else 1.0 / facts.weight
         if n_ue == 0 or self.noise == "shares":
             return total, state, []

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.linalg import norm
 from pydantic import Field
 
-from fl.defenses import NEEDS_BOUND, Defense, Protected
+from fl.defenses import NEEDS_BOUND, Defense, Finished, Protected
 from fl.privacy.banded import colour_noise, compute_banded_sensitivity
 from fl.privacy.gaussian import (
     compute_classic_multiplier,
     compute_gaussian_epsilon,
     compute_gaussian_multiplier,
 )
-from fl.types import Bound, Local, Metrics, RoundContext, Spend, State, Updates
+from fl.types import Bound, Local, Metrics, RoundContext, State, Updates
 from netsim.columns import frozen
 from netsim.part import Needs, Probability, Share
 from netsim.rng import Rng
@@ -257,7 +257,7 @@ class CentralGaussian(Defense, kind="central-gaussian"):
 
     def finish(
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: CentralState, rng: Rng
-    ) -> tuple[FloatArray, CentralState, list[Spend]]:
+    ) -> Finished:
         bound = state.bound
         if facts.weight is None or bound is None:
             raise ValueError(

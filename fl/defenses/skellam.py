@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from pydantic import Field
 
-from fl.defenses import NEEDS_BOUND, WHOLE_BOUND, Defense, Protected
+from fl.defenses import NEEDS_BOUND, WHOLE_BOUND, Defense, Finished, Protected
 from fl.defenses.gaussian import FIXED_WEIGHT
 from fl.types import Local, Metrics, RoundContext, Spend, Updates
 from netsim.columns import frozen, no_floats, no_ints, split_blocks
@@ -192,7 +192,7 @@ class Skellam(Defense, kind="skellam"):
 
     def finish(
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: Ring, rng: Rng
-    ) -> tuple[FloatArray, Ring, list[Spend]]:
+    ) -> Finished:
         weight = facts.weight or 1.0
         steps = np.rint(rotate_rows(total / weight, state.order, state.sign) / state.grain)
         half = 2.0 ** (self.bits - 1)

@@ -129,7 +129,11 @@ def compare_round(
     }
     if not is_due(leakage, tracks, current):
         if current.round < leakage.first_round:
-            tracks = _add_positions(leakage, tracks, current)
+            tracks = dict(tracks)
+            for key, points_m in current.measured.list_samples():
+                if len(points_m):
+                    track = tracks.get(key, Track.empty())
+                    tracks[key] = track.add_round(points_m, leakage.max_points)
         return keep_answers(tracks, answers, current.round), []
     tracks = dict(tracks)
     rows_of_track = {}
@@ -181,15 +185,6 @@ def is_due(leakage: Leakage, tracks: Tracks, current: ComparedRound) -> bool:
     if current.round < current.names_end < (block + 1) * leakage.every_rounds:
         return False
     return current.heard or current.round == current.names_end
-
-
-def _add_positions(leakage: Leakage, tracks: Tracks, current: ComparedRound) -> Tracks:
-    """The tracks with where UEs were in a round before the first that is compared."""
-    after = dict(tracks)
-    for owner, points_m in current.measured.list_samples():
-        if len(points_m):
-            after[owner] = after.get(owner, Track.empty()).add_round(points_m, leakage.max_points)
-    return after
 
 
 def keep_answers(tracks: Tracks, answers: dict[str, dict[int, NamedPlaces]], number: int) -> Tracks:

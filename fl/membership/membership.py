@@ -21,8 +21,8 @@ from fl.membership.roc import (
 from fl.types import HeldOut, Local, Model, State
 from netsim.columns import (
     Columns,
+    find_last_rows,
     frozen,
-    look_up_or_nan,
     match_rows,
     no_floats,
     number_row,
@@ -266,11 +266,7 @@ def _find_targets(view: View, ue: IntArray, model: IntArray) -> IntArray:
     """The target (index into the view's) of every record (N,), -1 of a UE that the attacker did not
     hear.
     """
-    target = number_row(view.ue, view.model)
-    order = np.argsort(target)
-    return np.nan_to_num(
-        look_up_or_nan(target[order], order, number_row(ue, model)), nan=-1.0
-    ).astype(int)
+    return find_last_rows(number_row(view.ue, view.model), number_row(ue, model))
 
 
 def _pair_records(member: FloatArray, outsider: FloatArray, rng: Rng) -> tuple[IntArray, IntArray]:

@@ -158,7 +158,14 @@ class Ledger:
         """Cost of these accounts together, stated of one of them or of all."""
         stated = self._sum_accounts(accounts)
         if account.unit != LOCATION:
-            stated = _compute_epsilons(stated, account.delta, sampled)
+            levels, level_of_sum = np.unique(stated, return_inverse=True)  # one root a level
+            if sampled is None:
+                mus = np.sqrt(levels).tolist()
+                epsilon = np.array([compute_gaussian_epsilon(account.delta, mu) for mu in mus])
+            else:
+                cost = rdp.compute_full_cost(levels) + sampled
+                epsilon = rdp.compute_renyi_epsilon(cost, account.delta)
+            stated = epsilon[level_of_sum].reshape(stated.shape)
         return PrivacyStatement(*astuple(account), *stated)
 
     def _sum_accounts(self, accounts: list[Account]) -> FloatArray:
@@ -197,17 +204,6 @@ def _add_amplified(
         z = 1 / math.sqrt(mu2) if mu2 > 0 else inf
         grown[key] = grown.get(key, 0.0) + rdp.compute_renyi_cost(z, rates.pop())
     return grown
-
-
-def _compute_epsilons(mu2: FloatArray, delta: float, renyi: FloatArray | None) -> FloatArray:
-    """Epsilon of sums mu2, in their shape."""
-    levels, level_of_sum = np.unique(mu2, return_inverse=True)  # one root a level, not one a UE
-    if renyi is None:
-        mus = np.sqrt(levels).tolist()
-        epsilon = np.array([compute_gaussian_epsilon(delta, mu) for mu in mus])
-    else:
-        epsilon = rdp.compute_renyi_epsilon(rdp.compute_full_cost(levels) + renyi, delta)
-    return epsilon[level_of_sum].reshape(mu2.shape)
 
 
 def tabulate_account(

@@ -60,7 +60,20 @@ def collect_caveats(learning: Learning, shared_band: bool) -> Notices:
     """
     defenses = learning.defenses
     noisy = [d.label for d in learning.on_device]
-    yield from _warn_of_coins(learning)
+    reasons = dict.fromkeys(learning.by_history, "who is silent depends on who has sent before")
+    if learning.cohort_rounds > 1:
+        reasons["cohort_rounds"] = f"who is drawn stays for {learning.cohort_rounds} rounds"
+    if (
+        reasons
+        and learning.hides_who_came
+        and learning.sampling == "poisson"
+        and learning.participation < 1
+    ):
+        yield notice(
+            "sampling-not-independent",
+            rules=", ".join(reasons),
+            reasons=" and ".join(dict.fromkeys(reasons.values())),
+        )
     if not learning.hides_who_came:
         noisy = [d.label for d in defenses if "spend" in d.offers] or noisy
     if noisy:  # which hides none of the facts around an update
@@ -85,21 +98,3 @@ def collect_caveats(learning: Learning, shared_band: bool) -> Notices:
             yield notice("presence-seen", defense.label, key=key)
         if "central noise" in defense.offers and shared_band:
             yield notice("losses-as-given", defense.label)
-
-
-def _warn_of_coins(learning: Learning) -> Notices:
-    """Silence of UEs, or cohorts that stay, by which sampling amplifies nothing."""
-    reasons = dict.fromkeys(learning.by_history, "who is silent depends on who has sent before")
-    if learning.cohort_rounds > 1:
-        reasons["cohort_rounds"] = f"who is drawn stays for {learning.cohort_rounds} rounds"
-    if (
-        reasons
-        and learning.hides_who_came
-        and learning.sampling == "poisson"
-        and learning.participation < 1
-    ):
-        yield notice(
-            "sampling-not-independent",
-            rules=", ".join(reasons),
-            reasons=" and ".join(dict.fromkeys(reasons.values())),
-        )

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 from scipy.special import log_softmax, logsumexp
 
-from fl.attacks.base import Attack, MadeUpTown, View
+from fl.attacks.base import Attack, Attacked, MadeUpTown, View
 from fl.attacks.columns import COLUMNS
 from fl.attacks.columns.base import PlaceColumn, Scene, Tally, build_scene
 from fl.attacks.place_maps import find_highest_places
@@ -124,9 +124,7 @@ class Fused(Attack, kind="fused"):
         # all columns of all UEs are computed at once
         PlaceGrid.from_area(public.area, self.cell_m, n_ue * len(list_column_names()), self.label)
 
-    def run(
-        self, view: View, facts: RoundContext, state: Tallies, rng: Rng
-    ) -> tuple[Estimates, Tallies]:
+    def run(self, view: View, facts: RoundContext, state: Tallies, rng: Rng) -> Attacked:
         scene = build_scene(facts.public, self.cell_m, self.label)
         tally = {
             column.names[0]: column.observe(view, facts, scene, before, rng)
