@@ -12,7 +12,7 @@ from pydantic import Field
 from fl.types import Curated, Local, MetricSpend, RoundContext, State
 from netsim.columns import split_blocks
 from netsim.geometry import compute_ways
-from netsim.part import Named, OneOf
+from netsim.part import Count, Named, OneOf, Positive, Probability, Share
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -74,9 +74,9 @@ class ClusterBatch(Curation):
     A row without any cluster keeps one random sample and counts as `fallback`.
     """
 
-    eps_m: float = Field(50.0, gt=0, le=1e6)
+    eps_m: Positive = 50.0
     """eps of DBSCAN: samples at most this far apart are neighbours, m"""
-    min_samples: int = Field(5, ge=1, le=1_000_000)
+    min_samples: Count = 5
     """min_samples of DBSCAN: number of neighbours, the sample included, of a core sample"""
 
     by_place = True
@@ -253,9 +253,9 @@ class Gan(Curation, kind="gan"):
     the mean hardly changes. Labels, times and the number of samples do not change.
     """
 
-    rho: float = Field(0.2, gt=0, lt=1)
+    rho: Probability = 0.2
     """weight of small displacements; 1 - rho is the weight of the adversary's error"""
-    cap: float = Field(4.0, gt=0, le=1e6)
+    cap: Positive = 4.0
     """upper limit of the adversary's squared error in the loss (an adversary without information
     has 2)"""
     hidden: int = Field(32, ge=1, le=4096)
@@ -264,9 +264,9 @@ class Gan(Curation, kind="gan"):
     """training steps of the generator"""
     batch_size: int = Field(128, ge=1, le=65_536)
     """samples of a training step, drawn with replacement"""
-    learning_rate: float = Field(1e-3, gt=0, le=1)
+    learning_rate: Share = 1e-3
     """learning rate of Adam for the generator"""
-    adversary_learning_rate: float = Field(3e-3, gt=0, le=1)
+    adversary_learning_rate: Share = 3e-3
     """learning rate of Adam for the adversary"""
 
     reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, GAN baseline"

@@ -13,7 +13,7 @@ from fl.types import LastFigures, Metrics, Request, RoundContext, State
 from netsim.clock import compute_rounding_s
 from netsim.columns import frozen, replace_values
 from netsim.geometry import Area
-from netsim.part import OneOf, Part
+from netsim.part import OneOf, Part, Probability
 from netsim.units import BoolArray, FloatArray, IntArray
 
 BANDS = 3  # assumed of a policy that states no number
@@ -125,7 +125,7 @@ class Custom(Query, kind="custom"):
     world"""
     speed_m_s: float | None = Field(None, gt=0, le=1e4)
     """public speed of the rate limit, m/s; none: no rate limit"""
-    passed: float = Field(0.5, gt=0, lt=1)
+    passed: Probability = 0.5
     """share of waves whose wavelength is travelled between two answers"""
 
     reference = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4, Algorithm 3"

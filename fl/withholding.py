@@ -3,7 +3,6 @@ device.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -14,8 +13,8 @@ from fl.notice import Prepared, notice
 from fl.types import Local, RoundContext, State
 from netsim.columns import frozen, no_ints, number_row, replace_values
 from netsim.geometry import compute_ways
-from netsim.notice import Notice
-from netsim.part import Named, OneOf
+from netsim.notice import Notices
+from netsim.part import Count, Named, OneOf, Positive, Probability
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -58,7 +57,7 @@ class Withholding(Named):
     """whether silence depends on earlier updates: then a coin of the server amplifies no noise, and
     a record that decides whether its UE sends decides about later rounds too"""
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         yield notice("silence-tells", self.label, what=self.gives_away)
 
     @property
@@ -97,15 +96,6 @@ def select_speakers(speaks: BoolArray, local: Local) -> BoolArray:
     return np.repeat(speaks[local.ue], local.count)
 
 
-@frozen
-class ZoneCells:
-    """link (k,) ascending: the pairs of UE and cell (see `number_row`) that have been seen within
-    the UE's zone.
-    """
-
-    link: IntArray
-
-
 class HomeZone(Withholding, kind="home-zone"):
     """Samples measured near the UE's own home are never learnt from, also not in a later round from
     what devices keep.
@@ -132,7 +122,7 @@ class HomeZone(Withholding, kind="home-zone"):
     UE never sends may be those of its home.
     """
 
-    radius_m: float = Field(gt=0, le=1e6)
+    radius_m: Positive
     """radius of the zone, m"""
     drops: Literal["samples", "update"] = "samples"
     """what is held back: the samples measured in the zone, or the whole update of a round with any
@@ -163,14 +153,15 @@ class HomeZone(Withholding, kind="home-zone"):
     def waits_for_a_cell(self) -> bool:
         return self.defer_upload
 
-    def start(self, n_ue: int) -> ZoneCells:
-        return ZoneCells(no_ints())
+    def start(self, n_ue: int) -> IntArray:
+        return no_ints()
 
-    def note_places(self, requested: RequestedData, state: ZoneCells, rng: Rng) -> ZoneCells:
+    def note_places(self, requested: RequestedData, state: IntArray, rng: Rng) -> IntArray:
+        """state: pairs of UE and cell that were seen within the zone, as of `number_row`."""
         seen = np.flatnonzero(self._is_within(requested, rng) & (requested.serving >= 0))
-        return ZoneCells(np.union1d(state.link, number_row(seen, requested.serving[seen])))
+        return np.union1d(state, number_row(seen, requested.serving[seen]))
 
-    def keep(self, requested: RequestedData, state: ZoneCells, rng: Rng) -> BoolArray:
+    def keep(self, requested: RequestedData, state: IntArray, rng: Rng) -> BoolArray:
         kept = ~self.is_inside(requested.local, requested, rng)
         if self.drops == "update":
             speaks = np.ones(len(requested.home_m), bool)
@@ -180,7 +171,7 @@ class HomeZone(Withholding, kind="home-zone"):
             kept &= select_speakers(speaks, requested.local)
         if self.defer_upload:
             link = number_row(np.arange(len(requested.serving)), requested.serving)
-            speaks = ~self._is_within(requested, rng) & ~np.isin(link, state.link)
+            speaks = ~self._is_within(requested, rng) & ~np.isin(link, state)
             kept &= select_speakers(speaks, requested.local)
         return kept
 
@@ -208,15 +199,6 @@ class HomeZone(Withholding, kind="home-zone"):
 
 
 _ROUNDING = 1e-12  # relative: a pause of whole rounds ends with one of them
-
-
-@frozen
-class Pauses:
-    """until (n_ue,): the number of the round, or the time in s, from which each UE may send
-    again.
-    """
-
-    until: FloatArray
 
 
 class Cooldown(Withholding, kind="cooldown"):
@@ -250,22 +232,25 @@ class Cooldown(Withholding, kind="cooldown"):
     )
     by_history = True
 
-    def start(self, n_ue: int) -> Pauses:
-        return Pauses(np.zeros(n_ue))
+    def start(self, n_ue: int) -> FloatArray:
+        """When, or in which round, each UE (n_ue,) may send again."""
+        return np.zeros(n_ue)
 
-    def keep(self, requested: RequestedData, state: Pauses, rng: Rng) -> BoolArray:
+    def keep(self, requested: RequestedData, state: FloatArray, rng: Rng) -> BoolArray:
         if self.rounds is None:
             now_or_round = requested.facts.time_s
         else:
             now_or_round = requested.facts.round
-        return select_speakers(state.until * (1 - _ROUNDING) <= now_or_round, requested.local)
+        return select_speakers(state * (1 - _ROUNDING) <= now_or_round, requested.local)
 
-    def note_sent(self, ue: IntArray, facts: RoundContext, state: Pauses, rng: Rng) -> Pauses:
+    def note_sent(
+        self, ue: IntArray, facts: RoundContext, state: FloatArray, rng: Rng
+    ) -> FloatArray:
         longer = 1 + self.jitter * rng.uniform("pause", ue, item=facts.round)
         until = facts.time_s + (self.time_s or 0.0) * longer
         if self.rounds is not None:
             until = facts.round + 1 + np.rint(self.rounds * longer)
-        return Pauses(replace_values(state.until, ue, until))
+        return replace_values(state, ue, until)
 
 
 @frozen
@@ -288,7 +273,7 @@ class DailyLimit(Withholding, kind="daily-limit"):
     `random-silence` beside it to spread updates over the day.
     """
 
-    updates: int = Field(ge=1, le=1_000_000)
+    updates: Count
     """largest number of updates of a UE and a local day"""
 
     reference = (
@@ -327,7 +312,7 @@ class RandomSilence(Withholding, kind="random-silence"):
     as a smaller `participation`, which the server decides; here the device does.
     """
 
-    probability: float = Field(gt=0, lt=1)
+    probability: Probability
     """probability with which a UE that is asked sends nothing"""
 
     reference = (

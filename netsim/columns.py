@@ -191,6 +191,17 @@ def split_row_id(row: IntArray) -> tuple[IntArray, IntArray]:
     return divmod(row, MAX_STATIONS)
 
 
+def find_last_rows(keys: IntArray, numbers: IntArray) -> IntArray:
+    """The last row (n,) of keys (k,), none of them negative, where each of the numbers (n,) stands;
+    -1 where it stands nowhere.
+    """
+    order = np.argsort(keys, kind="stable")
+    index = np.searchsorted(keys[order], numbers, "right") - 1
+    last = np.append(order, -1)[index]
+    is_known = np.append(keys, -1)[last] == numbers
+    return np.where(is_known, last, -1)
+
+
 def look_up_or_nan(keys: IntArray, value: FloatArray | IntArray, numbers: IntArray) -> FloatArray:
     """Values (n, ...) of numbers (n,), from value (k, ...) of an ascending list (k,):
     NaN if unknown.

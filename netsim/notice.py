@@ -5,7 +5,7 @@ plug-in makes `Notice`.
 """
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +40,10 @@ class Notice:
     def text(self) -> str:
         """The line for a terminal, with a word for its severity."""
         return f"{'note' if self.severity == 'note' else 'warning'}: {self.line}"
+
+
+Notices = Iterator[Notice]
+"""Notices as a part makes them."""
 
 
 def sort_by_severity(notices: Iterable[Notice]) -> list[Notice]:

@@ -54,6 +54,17 @@ _FRAME = re.compile(r'File "(.+)", line (\d+)')
 _Metres = Annotated[float, Field(ge=-1e9, le=1e9)]
 Coordinates = tuple[_Metres, _Metres]
 """A place in the plane of the area, metres east and north."""
+Positive = Annotated[float, Field(gt=0, le=1e6)]
+"""A number of any unit above 0."""
+Share = Annotated[float, Field(gt=0, le=1)]
+"""A part of a whole above 0, at most all of it."""
+Probability = Annotated[float, Field(gt=0, lt=1)]
+"""A probability that is neither 0 nor 1."""
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+"""A number of things, at least one."""
+
+Needs = dict[str, str]
+"""A word that a part needs -> why."""
 
 
 HELD = "\0held"

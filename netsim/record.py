@@ -24,6 +24,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
 Row = dict[str, Any]
 """column -> cell of one row of a table."""
+TableRows = list[Row]
+"""rows of one table."""
 
 
 def format_cell(value: object) -> str:

@@ -4,19 +4,17 @@ distances.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from fl.attacks.base import Attack, View
+from fl.attacks.base import Attack, Attacked, View
 from fl.attacks.threat import ARRIVAL_TIMES, CELLS
 from fl.tracking.place_grid import cross_axes
 from fl.types import Antennas, Estimates, Public, RoundContext, Timing
 from netsim.columns import ByKey, frozen, number_row, split_row_id, update_means
 from netsim.errors import BadInput
-from netsim.geometry import Area
 from netsim.radio.antenna import compute_sector_gain_db
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -48,8 +46,12 @@ class Rings:
 
         A cell that is strongest nowhere may serve any place.
         """
-        ground_m = _list_places(public.area)
-        levels_db = list(iterate_relative_levels_db(ground_m, antennas, public.ue_height_m))
+        side_m = public.area.side_m
+        nx, ny = np.maximum(np.round(side_m / side_m.max() * _PLACES).astype(int), 1)
+        # middles of equal squares that fill the area, up to a rest at its borders
+        unit = cross_axes((np.arange(nx) + 0.5) / nx, (np.arange(ny) + 0.5) / ny)
+        ground_m = public.area.sample(unit)
+        levels_db = compute_relative_levels_db(ground_m, public)
         strongest = np.argmax(levels_db, axis=0)
         share = np.zeros((len(levels_db), _RINGS))
         mean_m = np.zeros((len(levels_db), _RINGS, 3))
@@ -67,40 +69,24 @@ class Rings:
         return cls(share, mean_m)
 
 
-def _list_places(area: Area) -> FloatArray:
-    """Middles of equal squares (G, 2) that fill the area, up to a rest at its borders."""
-    shape = np.round(area.side_m / area.side_m.max() * _PLACES).astype(int)
-    nx, ny = np.maximum(shape, 1)
-    return area.sample(cross_axes((np.arange(nx) + 0.5) / nx, (np.arange(ny) + 0.5) / ny))
-
-
-def iterate_relative_levels_db(
-    place_m: FloatArray, antennas: Antennas, ue_height_m: float
-) -> Iterator[FloatArray]:
-    """Level (k,) of each cell at places (k, 2), by log-distance path loss and antennas of the usual
-    kind.
+def compute_relative_levels_db(place_m: FloatArray, public: Public) -> FloatArray:
+    """Levels (n_cell, G) of all cells at places (G, 2), by log-distance path loss and antennas of
+    the usual kind.
     """
+    antennas = public.antennas
+    if antennas is None:
+        raise ValueError("base stations without places, which `check` refuses")
+    levels_db = np.empty((len(antennas.at_m), len(place_m)))
     for cell, (x_m, y_m, height_m) in enumerate(antennas.at_m):
         offset_m = place_m[:, None] - [x_m, y_m]
-        drop_m = np.array([height_m - ue_height_m])
+        drop_m = np.array([height_m - public.ue_height_m])
         distance_m = np.hypot(np.linalg.norm(offset_m[:, 0], axis=1), drop_m)
-        level_db = antennas.power_dbm[cell] - (
-            10.0 * EXPONENT * np.log10(np.maximum(distance_m, _NEAREST_M))
-        )
+        loss_db = 10.0 * EXPONENT * np.log10(np.maximum(distance_m, _NEAREST_M))
+        levels_db[cell] = antennas.power_dbm[cell] - loss_db
         if antennas.azimuth_deg is not None:
-            level_db += compute_sector_gain_db(
-                offset_m, drop_m, antennas.azimuth_deg[cell : cell + 1]
-            )[:, 0]
-        yield level_db
-
-
-def compute_relative_levels_db(place_m: FloatArray, public: Public) -> FloatArray:
-    """Levels (n_cell, G) of all cells at places (G, 2), as `iterate_relative_levels_db` has
-    them.
-    """
-    if public.antennas is None:
-        raise ValueError("base stations without places, which `check` refuses")
-    return np.array(list(iterate_relative_levels_db(place_m, public.antennas, public.ue_height_m)))
+            azimuth_deg = antennas.azimuth_deg[cell : cell + 1]
+            levels_db[cell] += compute_sector_gain_db(offset_m, drop_m, azimuth_deg)[:, 0]
+    return levels_db
 
 
 class RankMatch:
@@ -121,12 +107,17 @@ class RankMatch:
     def __init__(
         self, rings: Rings, cell: IntArray, value: FloatArray, shadowing_db: float
     ) -> None:
+        from scipy.special import ndtri
+
         self._rings = rings
         self._value = np.sort(value)
         distance_m = rings.mean_m[:, :, 0]
         links = np.bincount(cell, minlength=len(rings.share)) / np.maximum(len(cell), 1)
         weight = (links[:, None] * rings.share).ravel()
-        self._score = _compute_normal_scores(distance_m.ravel(), weight).reshape(distance_m.shape)
+        of_value = np.unique(distance_m, return_inverse=True)[1].reshape(distance_m.shape)
+        mass = np.bincount(of_value.ravel(), weights=weight)
+        middle = np.cumsum(mass) - mass / 2  # equal values in the middle of their ranks
+        self._score = ndtri(np.clip(middle, 1e-9, 1 - 1e-9))[of_value]
         loss_db = 10.0 * EXPONENT * np.log10(np.maximum(distance_m.ravel(), _NEAREST_M))
         total = max((weight @ (loss_db - weight @ loss_db) ** 2) + shadowing_db**2, 1e-300)
         self._std = max(float(np.sqrt(shadowing_db**2 / total)), _SHARPEST)
@@ -158,17 +149,6 @@ class RankMatch:
         return np.einsum("nk,nkd->nd", weight, self._rings.mean_m[cell])
 
 
-def _compute_normal_scores(value: FloatArray, weight: FloatArray) -> FloatArray:
-    """Normal quantile of the rank of each value (n,) by weight (n,), equal values in the middle of
-    their ranks.
-    """
-    from scipy.special import ndtri
-
-    of_value = np.unique(value, return_inverse=True)[1]
-    mass = np.bincount(of_value, weights=weight)
-    return ndtri(np.clip(np.cumsum(mass) - mass / 2, 1e-9, 1 - 1e-9))[of_value]
-
-
 @frozen
 class UploadDelays:
     """means: of the values of each pair of UE and cell so far (see `number_row`); last: cell and
@@ -192,6 +172,11 @@ class UploadAttack(Attack):
     def self_test(self, view: View, facts: RoundContext, rng: Rng) -> None:
         """Return None: what it reads is in no update."""
         return
+
+
+def compute_log_s_per_bit(timing: Timing) -> FloatArray:
+    """Logarithm (n,) of the time per bit from the request to the arrival of each upload, s."""
+    return np.log(np.maximum(timing.arrived_s - timing.requested_s, _LEAST_S) / timing.n_bits)
 
 
 class ArrivalTimes(UploadAttack, kind="arrival-times"):
@@ -237,9 +222,7 @@ class ArrivalTimes(UploadAttack, kind="arrival-times"):
     def start(self) -> UploadDelays:
         return UploadDelays(ByKey.empty(2), ByKey.empty(2))
 
-    def run(
-        self, view: View, facts: RoundContext, state: UploadDelays, rng: Rng
-    ) -> tuple[Estimates, UploadDelays]:
+    def run(self, view: View, facts: RoundContext, state: UploadDelays, rng: Rng) -> Attacked:
         timing = view.timing
         antennas = facts.public.antennas
         if timing is None or antennas is None or view.phase != view.learner.phases[0]:
@@ -289,4 +272,4 @@ class ArrivalTimes(UploadAttack, kind="arrival-times"):
             return timing.staleness.astype(float)
         if self.use == "cell":
             return np.zeros(len(timing.arrived_s))
-        return np.log(np.maximum(timing.arrived_s - timing.requested_s, _LEAST_S) / timing.n_bits)
+        return compute_log_s_per_bit(timing)

@@ -30,7 +30,7 @@ from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import Named
-from netsim.record import Row
+from netsim.record import TableRows
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from fl.tracking.belief import Belief
 
 Vantage = Literal["updates", "aggregate", "model"]
+Attacked = tuple[Estimates, State]
+"""Estimates of an attack, and its next state."""
 
 
 class Replica(Protocol):
@@ -291,7 +293,7 @@ class Attack(Named):
         """The attack with what the lessons of all its towns teach, as trees; no draws."""
         return self
 
-    def tabulate_learnt(self) -> list[Row]:
+    def tabulate_learnt(self) -> TableRows:
         """What it has learnt, as rows (kind, column, weight) of the table `learnt`."""
         return []
 
@@ -311,9 +313,7 @@ class Attack(Named):
         return None
 
     @abstractmethod
-    def run(
-        self, view: "View", facts: RoundContext, state: State, rng: Rng
-    ) -> tuple[Estimates, State]:
+    def run(self, view: "View", facts: RoundContext, state: State, rng: Rng) -> Attacked:
         """Estimates about the devices of this phase."""
 
     def figures(self, state: State) -> Metrics:

@@ -17,6 +17,7 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.history import History, Lifetimes
 from fl.types import Estimates, Metrics, RoundContext, State
 from netsim.columns import frozen
+from netsim.part import Needs
 from netsim.rng import Rng
 
 OF_ROUNDS = ATTACKS.restrict(
@@ -81,7 +82,7 @@ class Believer(Attack):
     }
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """Needs of the wrapped attack, and to make up UEs."""
         reason = (
             "learns the errors of estimates on UEs that it makes up; add {} to "

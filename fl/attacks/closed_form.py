@@ -5,7 +5,7 @@ from typing import cast
 import numpy as np
 from pydantic import Field
 
-from fl.attacks.base import Attack, View
+from fl.attacks.base import Attack, Attacked, View
 from fl.learners import FirstLayerLearner
 from fl.types import Estimates, RoundContext, State
 from netsim.rng import Rng
@@ -90,9 +90,7 @@ class ClosedForm(Attack, kind="closed-form"):
         ),
     }
 
-    def run(
-        self, view: View, facts: RoundContext, state: State, rng: Rng
-    ) -> tuple[Estimates, State]:
+    def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> Attacked:
         learner = cast(FirstLayerLearner, view.learner)
         centre, scale = view.get_standardisation()
         dw, db = learner.first_layer(view.update)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from fl.attacks.base import Attack, View
+from fl.attacks.base import Attack, Attacked, View
 from fl.types import Estimates, RoundContext
 from netsim.columns import ByKey, number_row
 from netsim.geometry import Area
@@ -73,9 +73,7 @@ class Dlg(Attack, kind="dlg"):
     def start(self) -> ByKey:
         return ByKey.empty(2)
 
-    def run(
-        self, view: View, facts: RoundContext, state: ByKey, rng: Rng
-    ) -> tuple[Estimates, ByKey]:
+    def run(self, view: View, facts: RoundContext, state: ByKey, rng: Rng) -> Attacked:
         centre, scale = view.get_standardisation()
         owner = view.source_model
         if view.vantage == "updates":

@@ -1,13 +1,12 @@
 r"""Home, work and other places of a UE, with the probability that they are right."""
 
-from collections.abc import Iterator
 from dataclasses import field, replace
 from typing import Annotated, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.attacks.base import View
+from fl.attacks.base import Attacked, View
 from fl.attacks.believer import Believer, Remembered
 from fl.attacks.shadow_ues import Population
 from fl.notice import Prepared, notice
@@ -27,7 +26,8 @@ from fl.tracking.place_grid import PlaceGrid, find_best_discs
 from fl.types import Estimates, Metrics, Public, RoundContext
 from netsim.columns import Columns, frozen, look_up_or_nan, no_ints
 from netsim.geometry import Area
-from netsim.notice import Notice
+from netsim.notice import Notices
+from netsim.part import Positive, Probability
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -107,7 +107,7 @@ class Dwell(Believer, kind="dwell"):
 
     min_probability: float = Field(0.5, ge=0, lt=1)
     """smallest probability with which a place is named; below 1, which no posterior reaches"""
-    hit_radius_m: float = Field(100.0, gt=0, le=1e6)
+    hit_radius_m: Positive = 100.0
     """radius of the disc of which the probability is stated, m"""
     cell_m: float = Field(50.0, ge=0.1, le=1e6)
     """largest distance between the places of the grid, m; half of hit_radius_m or less"""
@@ -118,13 +118,13 @@ class Dwell(Believer, kind="dwell"):
     rounds of one night count together: who is not at home then is at one other place"""
     work_hours: HourRange = (10.0, 16.0)
     """hours between which a round on Monday to Friday tells of work"""
-    home_share: float = Field(0.93, gt=0, lt=1)
+    home_share: Probability = 0.93
     """share of nights that people spend at home"""
-    work_share: float = Field(0.75, gt=0, lt=1)
+    work_share: Probability = 0.75
     """share of workdays on which those with a workplace are there"""
-    stay_share: float = Field(0.5, gt=0, lt=1)
+    stay_share: Probability = 0.5
     """share of the other workdays that people spend at home"""
-    employed_share: float = Field(0.7, gt=0, lt=1)
+    employed_share: Probability = 0.7
     """share of people with a workplace away from home"""
     reference = "A Bayesian posterior of home and work, in the terms of Shokri et al. 2011"
     example = {"kind": "dwell", "shadow_ues": 8, "cell_m": 50.0}
@@ -155,7 +155,7 @@ class Dwell(Believer, kind="dwell"):
         self.of.check(public, n_ue)
         self._build_grid(public.area, n_ue)
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         home = f"home in {_format_hours(self.home_hours)}"
         work = f"work in {_format_hours(self.work_hours)} on a workday"
         missed = {home, work}
@@ -178,9 +178,7 @@ class Dwell(Believer, kind="dwell"):
     def figures(self, state: DwellState) -> Metrics:
         return self.summarise_errors(state.errors)
 
-    def run(
-        self, view: View, facts: RoundContext, state: DwellState, rng: Rng
-    ) -> tuple[Estimates, DwellState]:
+    def run(self, view: View, facts: RoundContext, state: DwellState, rng: Rng) -> Attacked:
         names = np.union1d(view.ue, state.lifetimes.name[state.past.sender])
         grid = self._build_grid(facts.public.area, len(names))
         _, state = self.remember_estimates(view, facts, state, Population.uniform(grid), rng)

@@ -9,13 +9,14 @@ from typing import Literal, Self, cast
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.attacks.base import Attack, View
+from fl.attacks.base import Attack, Attacked, View
 from fl.learners import GridLearner
 from fl.radio_map.obstacles import CELLS
 from fl.tracking.place_grid import PlaceGrid, cross_axes
 from fl.types import Estimates, Model, RoundContext, State
 from netsim.columns import ByKey, number_row, update_means
 from netsim.geometry import Area
+from netsim.part import Count, Positive
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray
 
@@ -49,9 +50,7 @@ def find_weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) ->
 class GridAttack(Attack):
     """Base of attacks on the updates of the grid phase: one place a source."""
 
-    def run(
-        self, view: View, facts: RoundContext, state: State, rng: Rng
-    ) -> tuple[Estimates, State]:
+    def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> Attacked:
         learner = cast(GridLearner, view.learner)
         if view.phase != learner.grid_phase or not len(view.update):
             return Estimates.none(), state
@@ -139,11 +138,11 @@ class LinkFilter(GridAttack, kind="link-filter"):
     """number of nearest base stations whose links are looked at; none: all"""
     error_db: float = Field(18.0, gt=0, le=1e3)
     """standard deviation of what the model does not know of a link's gain, dB"""
-    step_m: float = Field(10.0, gt=0, le=1e6)
+    step_m: Positive = 10.0
     """distance between the places tried first, m"""
-    resolution_m: float = Field(0.01, gt=0, le=1e6)
+    resolution_m: Positive = 0.01
     """distance between the places tried last, m"""
-    every_rounds: int = Field(1, ge=1, le=1_000_000)
+    every_rounds: Count = 1
     """it estimates in round 1 and then in every such number of rounds: 220 links of a UE take half
     a second"""
 
@@ -162,9 +161,7 @@ class LinkFilter(GridAttack, kind="link-filter"):
         ),
     }
 
-    def run(
-        self, view: View, facts: RoundContext, state: State, rng: Rng
-    ) -> tuple[Estimates, State]:
+    def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> Attacked:
         if facts.round != 1 and facts.round % self.every_rounds:
             return Estimates.none(), state
         return super().run(view, facts, state, rng)

@@ -3,7 +3,6 @@ them sends.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -19,7 +18,7 @@ from netsim.columns import look_up_or_nan, no_ints
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.maps import project_lon_lat
-from netsim.notice import Notice
+from netsim.notice import Notices
 from netsim.rng import Rng
 from netsim.safe import open_regular
 from netsim.traces.source import Sheet, read_sheets
@@ -226,7 +225,7 @@ def build_homes_grid(area: Area) -> PlaceGrid:
     return PlaceGrid(area, nx, ny)
 
 
-def note_homes_outside(directory: Directory, area: Area, label: str) -> Iterator[Notice]:
+def note_homes_outside(directory: Directory, area: Area, label: str) -> Notices:
     """People who live outside of the area, whom no sender is ever given to."""
     if outside := (~area.contains(directory.home_m)).sum():
         yield notice("attack-homes-outside", label, number=outside, total=len(directory.user))

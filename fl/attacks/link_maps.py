@@ -9,13 +9,14 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks import ATTACKS
-from fl.attacks.base import Attack, RevisedEstimates, View
+from fl.attacks.base import Attack, Attacked, RevisedEstimates, View
 from fl.attacks.place_maps import PlaceMaps, normalise_rows
 from fl.attacks.span import Span
 from fl.tracking.linking import NameLinks
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, RoundContext
-from netsim.columns import ByKey, Columns, frozen, no_ints
+from netsim.columns import ByKey, Columns, find_last_rows, frozen, no_ints
+from netsim.part import Needs
 from netsim.rng import Rng
 from netsim.units import AnyFloats, BoolArray, FloatArray, IntArray
 
@@ -40,8 +41,7 @@ class NamesSoFar(Columns):
 
     def find_rows(self, name: IntArray) -> IntArray:
         """Rows of the known names (n,)."""
-        order = np.argsort(self.name)
-        return order[np.searchsorted(self.name[order], name)]
+        return find_last_rows(self.name, name)
 
 
 @frozen
@@ -221,7 +221,7 @@ class LinkMaps(Attack, kind="link-maps"):
     }
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """Single updates, and what `of` needs."""
         return {
             "updates": "links single updates by their maps; set threat.observes: updates",
@@ -235,9 +235,7 @@ class LinkMaps(Attack, kind="link-maps"):
     def start(self) -> MapTracks:
         return MapTracks.empty()
 
-    def run(
-        self, view: View, facts: RoundContext, state: MapTracks, rng: Rng
-    ) -> tuple[Estimates, MapTracks]:
+    def run(self, view: View, facts: RoundContext, state: MapTracks, rng: Rng) -> Attacked:
         grid = self._build_grid(facts, len(state.score))
         name, score, mean = self._compute_maps(view, grid, state.mean, rng)
         state = state.add_round(name, score, facts, self.tracks or 0, self.hindsight_names)

@@ -1,6 +1,5 @@
 r"""Homes from what base stations measure of UEs that send at night: enhanced cell identity."""
 
-from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
@@ -8,7 +7,7 @@ from pydantic import Field
 from scipy.special import softmax
 
 from fl.attacks.arrival_times import UploadAttack, compute_relative_levels_db
-from fl.attacks.base import View
+from fl.attacks.base import Attacked, View
 from fl.attacks.dwell import HourRange
 from fl.attacks.place_maps import (
     NamesPlaces,
@@ -21,10 +20,11 @@ from fl.attacks.threat import MEASURED
 from fl.notice import Prepared, notice
 from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
 from fl.tracking.population import POPULATIONS, InBuildings, PopulationPrior
-from fl.types import Estimates, Public, RoundContext
+from fl.types import Public, RoundContext
 from netsim.clock import DAY_S
 from netsim.columns import frozen
-from netsim.notice import Notice
+from netsim.notice import Notices
+from netsim.part import Positive
 from netsim.radio.path_loss import compute_urban_sight
 from netsim.radio.positioning import EXCESS_MEAN_M, EXCESS_STD_M, NetworkFixes
 from netsim.rng import Rng
@@ -84,7 +84,7 @@ class NetworkPositioning(NamesPlaces, UploadAttack, kind="network-positioning"):
     over midnight"""
     population: Annotated[PopulationPrior, POPULATIONS] = InBuildings()
     """where people live, as far as the attacker knows"""
-    hit_radius_m: float = Field(100.0, gt=0, le=1e6)
+    hit_radius_m: Positive = 100.0
     """radius of the disc that should hold the home, m"""
     votes: NeuronVotes | None = None
     """an attack on updates whose map is multiplied with its own; none: it reads no update"""
@@ -112,7 +112,7 @@ class NetworkPositioning(NamesPlaces, UploadAttack, kind="network-positioning"):
         super().check(public, n_ue)
         self.population.compute_probability(self.build_grid(public, n_ue), public)
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         yield from super().notices(prepared)
         for facts in prepared.rounds():
             if self.is_night(np.array([facts.time_s]), facts).any():
@@ -141,9 +141,7 @@ class NetworkPositioning(NamesPlaces, UploadAttack, kind="network-positioning"):
     def start(self) -> Heard:
         return Heard(PlaceMaps.empty(), PlaceMaps.empty())
 
-    def run(
-        self, view: View, facts: RoundContext, state: Heard, rng: Rng
-    ) -> tuple[Estimates, Heard]:
+    def run(self, view: View, facts: RoundContext, state: Heard, rng: Rng) -> Attacked:
         ue, first = np.unique(view.ue, return_index=True)  # all rows of a UE come together
         grid = self.build_grid(facts.public, len(ue))
         nights = state.nights.plus(ue, np.zeros((len(ue), len(grid))))

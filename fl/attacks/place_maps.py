@@ -3,14 +3,13 @@ places.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from typing import cast
 
 import numpy as np
 from pydantic import Field
 from scipy.ndimage import correlate1d
 
-from fl.attacks.base import Attack, View, to_statuses
+from fl.attacks.base import Attack, Attacked, View, to_statuses
 from fl.attacks.closed_form import ClosedForm, compute_unit_ratios
 from fl.learners import FirstLayerLearner
 from fl.notice import Prepared, notice
@@ -18,7 +17,8 @@ from fl.tracking.place_grid import MANY_PLACES, MAX_CELL_M, PlaceGrid, choose_ce
 from fl.types import Estimates, Public, RoundContext
 from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
-from netsim.notice import Notice
+from netsim.notice import Notices
+from netsim.part import Positive, Share
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
 
@@ -168,7 +168,7 @@ class NamesPlaces(Attack):
     apart_m: float = Field(200.0, ge=0, le=1e6)
     """smallest distance between two answers, m"""
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         usual_m = choose_cell_m(prepared.public.area, np.inf)
         if self.cell_m == usual_m > MAX_CELL_M:
             yield notice("attack-places-coarse", self.label, apart_m=usual_m)
@@ -215,9 +215,7 @@ class AddsMaps(NamesPlaces):
     def start(self) -> PlaceMaps:
         return PlaceMaps.empty()
 
-    def run(
-        self, view: View, facts: RoundContext, state: PlaceMaps, rng: Rng
-    ) -> tuple[Estimates, PlaceMaps]:
+    def run(self, view: View, facts: RoundContext, state: PlaceMaps, rng: Rng) -> Attacked:
         owner, source = pair_owners_with_sources(view)
         n_maps = len(np.union1d(owner, state.owner))
         grid = PlaceGrid.from_area(facts.public.area, self.cell_m, n_maps, self.label)
@@ -253,9 +251,9 @@ class NeuronVotes(AddsMaps, kind="neuron-votes"):
     gradients of whole samples.
     """
 
-    width_m: float = Field(40.0, gt=0, le=1e6)
+    width_m: Positive = 40.0
     """standard deviation of the Gaussian that smooths the votes, m"""
-    max_weight: float = Field(0.05, gt=0, le=1)
+    max_weight: Share = 0.05
     """largest weight of a unit in a round, as a share of all units"""
     answers: int = Field(2, ge=1, le=20)
     """number of places that are named of each UE"""

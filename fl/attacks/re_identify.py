@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.attacks import ATTACKS
-from fl.attacks.base import Attack, View
+from fl.attacks.base import Attack, Attacked, View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dlg import Dlg
 from fl.attacks.dwell import HourRange
@@ -31,11 +31,11 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.fingerprint import DIRECTION, Clues, project_directions
 from fl.tracking.linking import Book, Identities, Linker, NameLinks
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Directory, Estimates, Metrics, Public, RoundContext, State
+from fl.types import Directory, Metrics, Public, RoundContext, State
 from netsim.columns import look_up_or_nan
 from netsim.geometry import Area
-from netsim.notice import Notice
-from netsim.part import FILE_NAME
+from netsim.notice import Notices
+from netsim.part import FILE_NAME, Needs
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -133,7 +133,7 @@ class ReIdentify(Attack, kind="re-identify"):
     )
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """Needs of the attacks in it, and of known homes."""
         own_needs = {
             SENDERS: (
@@ -194,7 +194,7 @@ class ReIdentify(Attack, kind="re-identify"):
         if directory is not None:
             check_directory(directory, public.area, n_ue, self.label)
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         if (directory := self.directory(prepared.public)) is not None:
             knowledge = "where every UE's owner lives"
             if self.homes != KNOWN:
@@ -211,9 +211,7 @@ class ReIdentify(Attack, kind="re-identify"):
     def start(self) -> ReIdentifyState:
         return ReIdentifyState(self.of.start(), Book.empty(NUMBERS))
 
-    def run(
-        self, view: View, facts: RoundContext, state: ReIdentifyState, rng: Rng
-    ) -> tuple[Estimates, ReIdentifyState]:
+    def run(self, view: View, facts: RoundContext, state: ReIdentifyState, rng: Rng) -> Attacked:
         name, row = np.unique(view.ue, return_inverse=True)
         own_rng = replace(rng, purpose=f"{rng.purpose}.by")
         learnt, places_m = self._locate_names(name, view, facts, state.errors, own_rng)

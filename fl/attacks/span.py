@@ -14,6 +14,7 @@ from fl.learners import LayeredLearner
 from fl.tracking.place_grid import MANY_PLACES, PlaceGrid, cross_axes
 from fl.types import Model
 from netsim.columns import pick_even_indices
+from netsim.part import Needs
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
 
@@ -106,7 +107,7 @@ class Span(AddsMaps, kind="span"):
     }
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """By its layer."""
         layer = self.layer or _LAYER
         needs_layer = {

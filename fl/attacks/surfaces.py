@@ -10,12 +10,13 @@ import numpy as np
 from pydantic import Field
 from scipy import ndimage
 
-from fl.attacks.base import Attack, View
+from fl.attacks.base import Attack, Attacked, View
 from fl.attacks.esprit import Lattice, find_kernel_peak_offset_m, fit_phases, read_waves
 from fl.learners import SurfaceLearner
 from fl.types import Estimates, RoundContext, State
 from netsim.columns import Columns, frozen, no_places, number_row
 from netsim.mobility.static import Component, Mixture
+from netsim.part import Count
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -53,9 +54,7 @@ class DensityPeak(Attack, kind="density-peak"):
         "updates": "reads every device's own surface; a merged one has no UE's peak",
     }
 
-    def run(
-        self, view: View, facts: RoundContext, state: State, rng: Rng
-    ) -> tuple[Estimates, State]:
+    def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> Attacked:
         learner = cast(SurfaceLearner, view.learner)
         surface = learner.to_surfaces(view.model_before, view.update)[:, 0]
         grid = learner.build_grid_m(view.model_before)
@@ -142,7 +141,7 @@ class Posterior(Attack, kind="posterior"):
     """estimate: geometric median or mode of the posterior"""
     places: int = Field(200, ge=2, le=2000)
     """number of places tried along the longer side of the grid"""
-    memory_rounds: int = Field(1, ge=1, le=1_000_000)
+    memory_rounds: Count = 1
     """number of rounds whose answers count together; 1: each round alone"""
 
     reference = (
@@ -157,9 +156,7 @@ class Posterior(Attack, kind="posterior"):
     def start(self) -> AnswerEvidence:
         return AnswerEvidence.from_answer(0, 0, np.zeros((0, 3)), no_places())
 
-    def run(
-        self, view: View, facts: RoundContext, state: AnswerEvidence, rng: Rng
-    ) -> tuple[Estimates, AnswerEvidence]:
+    def run(self, view: View, facts: RoundContext, state: AnswerEvidence, rng: Rng) -> Attacked:
         learner = cast(SurfaceLearner, view.learner)
         surface = learner.to_surfaces(view.model_before, view.update)
         tried = _AskedGrid.from_view(view, self.places)

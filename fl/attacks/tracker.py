@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from fl.attacks.base import View
+from fl.attacks.base import Attacked, View
 from fl.attacks.believer import Believer, Remembered
 from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population
 from fl.tracking.belief import (
@@ -24,6 +24,7 @@ from fl.tracking.population import POPULATIONS, Everywhere, PopulationPrior
 from fl.types import Estimates, Metrics, Public, RoundContext
 from netsim.columns import frozen, look_up_or_nan, no_ints
 from netsim.geometry import Area
+from netsim.part import Positive
 from netsim.rng import Rng
 from netsim.units import BoolArray, Float32Array, IntArray
 
@@ -84,7 +85,7 @@ class Tracker(Believer, kind="tracker"):
     cell_m: float = Field(50.0, ge=0.1, le=1e6)
     """largest side of a cell, m; half of hit_radius_m makes stated probabilities right, a larger
     one is faster"""
-    hit_radius_m: float = Field(100.0, gt=0, le=1e6)
+    hit_radius_m: Positive = 100.0
     """distance of which estimates state the probability, m"""
     max_speed_mps: float = Field(30.0, gt=0, le=1000)
     """no Gaussian of motion is wider than half the way at this speed in a round, m/s"""
@@ -115,13 +116,17 @@ class Tracker(Believer, kind="tracker"):
     def start(self) -> TrackerState:
         return TrackerState(self.of.start())
 
-    def run(
-        self, view: View, facts: RoundContext, state: TrackerState, rng: Rng
-    ) -> tuple[Estimates, TrackerState]:
+    def run(self, view: View, facts: RoundContext, state: TrackerState, rng: Rng) -> Attacked:
         chain = self._build_chain(facts, len(np.union1d(view.ue, state.name)))
-        estimates, state = self.remember_estimates(
-            view, facts, state, self._build_population(chain, facts), rng
+        population = Population(
+            chain.grid,
+            self.population.compute_probability(chain.grid, facts.public),
+            ROAMING if self.roaming is None else self.roaming,
+            self.speed_mps or SPEED_MPS,
+            match_roaming=self.roaming is None,
+            match_speed=self.speed_mps is None,
         )
+        estimates, state = self.remember_estimates(view, facts, state, population, rng)
         state = self._filter(chain, state)
         if len(state.history) in _RELEARNT and len(state.sender):
             past = state.history.select_senders(state.sender, NEVER)
@@ -166,7 +171,7 @@ class Tracker(Believer, kind="tracker"):
         estimates: Estimates,
         grid: PlaceGrid,
         state: TrackerState,
-    ) -> tuple[Estimates, TrackerState]:
+    ) -> Attacked:
         """The answers about every target, then what the tracked attack says itself; and whether
         memory helps.
         """
@@ -262,16 +267,6 @@ class Tracker(Believer, kind="tracker"):
     def _build_grid(self, area: Area, n_ue: int) -> PlaceGrid:
         return PlaceGrid.from_area(
             area, self.cell_m, n_ue * (2 + PARTS * self.own_places), self.label
-        )
-
-    def _build_population(self, chain: Chain, facts: RoundContext) -> Population:
-        return Population(
-            chain.grid,
-            self.population.compute_probability(chain.grid, facts.public),
-            ROAMING if self.roaming is None else self.roaming,
-            self.speed_mps or SPEED_MPS,
-            match_roaming=self.roaming is None,
-            match_speed=self.speed_mps is None,
         )
 
     def _build_chain(self, facts: RoundContext, n_ue: int) -> Chain:

@@ -45,6 +45,8 @@ WHOLE_BOUND = "bound on the whole update"
 
 Protected = tuple[Updates, State, list[Spend]]
 """updates after a defense, its next state, and the noise that it drew"""
+Finished = tuple[FloatArray, State, list[Spend]]
+"""the sum after the server's half of a defense, its next state, and the noise that it drew"""
 
 
 class Defense(Named):
@@ -143,7 +145,7 @@ class Defense(Named):
 
     def finish(
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: State, rng: Rng
-    ) -> tuple[FloatArray, State, list[Spend]]:
+    ) -> Finished:
         """Server half: on the merged update (n_model, d), in reverse order of the chain."""
         return total, state, []
 

@@ -25,7 +25,6 @@ another way or not at all.
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import field, replace
 from typing import ClassVar, Literal
 
@@ -35,10 +34,11 @@ from pydantic import Field
 from fl.defenses import NEEDS_BOUND, WHOLE_BOUND, Defense, Protected, Standing
 from fl.notice import Prepared, notice
 from fl.privacy.gaussian import GaussianFilter, compute_gaussian_epsilon
-from fl.types import Bound, Local, Metrics, Received, RoundContext, Spend, State, Updates
+from fl.types import Bound, Local, Metrics, Received, RoundContext, State, Updates
 from netsim import compiled
 from netsim.columns import frozen, no_floats
-from netsim.notice import Notice
+from netsim.notice import Notices
+from netsim.part import Count, Needs, Positive, Probability
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -100,9 +100,9 @@ class Budgeted(Defense):
     computed. A UE with fewer samples in a later round has more noise, where the sensitivity follows
     samples. A line says how much where `epsilon_cap` or `epsilon_device_total` enforce more noise
     than that"""
-    rounds: int = Field(100, ge=1, le=1_000_000)
+    rounds: Count = 100
     """number of rounds that the budget is for; afterwards UEs send nothing"""
-    epsilon_cap: float = Field(1.0, gt=0, le=1e6)
+    epsilon_cap: Positive = 1.0
     """largest epsilon of a UE in a round"""
     epsilon_device_total: float | None = Field(None, gt=0, le=1e6)
     """largest epsilon of a UE in all rounds, enforced by a privacy filter; none: as implied by the
@@ -111,7 +111,7 @@ class Budgeted(Defense):
     """sensitivity of an update to one neighbour, see `uniform-dp`"""
     paper_learning_rate: float = Field(0.05, gt=0, le=10)
     """learning rate lambda of `sensitivity: paper`"""
-    delta: float = Field(1e-5, gt=0, lt=1)
+    delta: Probability = 1e-5
     """delta at which epsilon is stated"""
 
     contracts = True
@@ -123,7 +123,7 @@ class Budgeted(Defense):
     """whether a round's budget follows what earlier rounds showed"""
     offers = frozenset({"spend"})
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         """Limits of its epsilon."""
         if self.is_claimed:
             yield notice("sensitivity-claimed", self.label, sensitivity=self.sensitivity)
@@ -136,7 +136,7 @@ class Budgeted(Defense):
         return self.sensitivity in ("mean-clip", "paper")
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """A bound, and where one record is to be hidden by its share of one step, a bound on
         that.
         """
@@ -202,8 +202,11 @@ class Budgeted(Defense):
         total = state.total
         first = total is None and len(claimed) > 0 and rounds_left > 0
         if first:
+            # with which the first round that has rows, shared equally, has initial_noise_std
             mean = claimed.sum() / np.count_nonzero(rows)
-            total = self._compute_first_total(mean, state.played, n)
+            share = self.compute_first_share(state.played)
+            first_std = self.initial_noise_std or 1.0
+            total = share**-1 * self.factor * mean / first_std * self.rounds * n
         if total is not None and rounds_left > 0:
             left = max(total - state.epsilon_spent, 0.0)
             epsilon_ue, rule = self.allot_epsilon(state, total, left, rounds_left, rng)
@@ -271,7 +274,7 @@ class Budgeted(Defense):
         state: BudgetState,
         rng: Rng,
         label: str,
-    ) -> tuple[Updates, BudgetState, list[Spend]]:
+    ) -> Protected:
         """Draw noise of std (n,) and book it: truly, and as printed where the source claims a
         smaller sensitivity.
 
@@ -315,17 +318,6 @@ class Budgeted(Defense):
     ) -> State:
         """The next memory of the rule, from what was published; the same by default."""
         return state.rule
-
-    def _compute_first_total(self, claimed: float, played: int, n_ue: int) -> float:
-        """The budget with which the first round that has rows, after `played` without, has noise of
-        initial_noise_std.
-
-        Shared equally; claimed : sensitivity of all rows of a UE together, mean over the UEs that
-        send.
-        """
-        share = self.compute_first_share(played)
-        std = self.initial_noise_std or 1.0
-        return share**-1 * self.factor * claimed / std * self.rounds * n_ue
 
     def _report_other_noise(self, std: float) -> None:
         """A line where limits on epsilon make the first noise another than the one asked for."""

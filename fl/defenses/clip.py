@@ -1,13 +1,12 @@
 """Clipping of updates, which bounds their sensitivity."""
 
-from collections.abc import Iterator
 from dataclasses import field, replace
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from fl.defenses import WHOLE_BOUND, Defense, Protected
+from fl.defenses import WHOLE_BOUND, Defense, Finished, Protected
 from fl.notice import Prepared, notice
 from fl.types import (
     Bound,
@@ -21,7 +20,8 @@ from fl.types import (
     Updates,
 )
 from netsim.columns import frozen, no_floats
-from netsim.notice import Notice
+from netsim.notice import Notices
+from netsim.part import Needs, Probability, Share
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -57,7 +57,7 @@ class Clip(Defense, kind="clip"):
         return frozenset({"bound", WHOLE_BOUND})
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """The phase that it names."""
         if self.phase is None:
             return {}
@@ -148,11 +148,11 @@ class AdaptiveClip(Defense, kind="adaptive-clip"):
     noise: Literal["server", "shares"] = "server"
     """who draws the noise on that number: the server, or each UE its share, in the secure sum of
     the updates"""
-    honest_share: float = Field(1.0, gt=0, le=1)
+    honest_share: Share = 1.0
     """share of the UEs of a sum whose noise the server does not know (h), with noise: shares"""
     relation: Literal["replace", "add-remove"] = "replace"
     """neighbouring relation: a user's data replaced, or the user added or removed"""
-    delta: float = Field(1e-7, gt=0, lt=1)
+    delta: Probability = 1e-7
     """delta at which the epsilon of the count is stated"""
 
     reference = (
@@ -164,7 +164,7 @@ class AdaptiveClip(Defense, kind="adaptive-clip"):
 
     needs_rounds = "its norm follows what all UEs of a round tell the server"
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         """The bit in clear where the server draws its noise, and later noise on the device promises
         more.
         """
@@ -179,7 +179,7 @@ class AdaptiveClip(Defense, kind="adaptive-clip"):
         return self.noise == "shares"
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """A fixed weight, where the number of participants is secret."""
         if self.relation == "replace":
             return {}
@@ -219,7 +219,7 @@ class AdaptiveClip(Defense, kind="adaptive-clip"):
 
     def finish(
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: NormState, rng: Rng
-    ) -> tuple[FloatArray, NormState, list[Spend]]:
+    ) -> Finished:
         n_ue = len(state.bits) if facts.weight is None else 1.0 / facts.weight
         if n_ue == 0 or self.noise == "shares":
             return total, state, []

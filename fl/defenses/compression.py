@@ -6,6 +6,7 @@ from pydantic import Field
 from fl.defenses import Defense, Protected
 from fl.types import Local, RoundContext, State, Updates
 from netsim.columns import split_blocks
+from netsim.part import Share
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -89,7 +90,7 @@ class TopK(Defense, kind="top-k"):
     that was left out is remembered for later rounds. The uplink counts all d numbers.
     """
 
-    share: float = Field(0.01, gt=0, le=1)
+    share: Share = 0.01
     """share of the numbers of an update that is kept"""
 
     reference = (

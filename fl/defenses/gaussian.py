@@ -7,15 +7,16 @@ import numpy as np
 from numpy.linalg import norm
 from pydantic import Field
 
-from fl.defenses import NEEDS_BOUND, Defense, Protected
+from fl.defenses import NEEDS_BOUND, Defense, Finished, Protected
 from fl.privacy.banded import colour_noise, compute_banded_sensitivity
 from fl.privacy.gaussian import (
     compute_classic_multiplier,
     compute_gaussian_epsilon,
     compute_gaussian_multiplier,
 )
-from fl.types import Bound, Local, Metrics, RoundContext, Spend, State, Updates
+from fl.types import Bound, Local, Metrics, RoundContext, State, Updates
 from netsim.columns import frozen
+from netsim.part import Needs, Probability, Share
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -85,7 +86,7 @@ class Gaussian(Defense, kind="gaussian"):
     epsilon below 1"""
     classic_beyond_one: bool = False
     """allow classic for epsilon of 1 or more, where the noise may not reach that epsilon"""
-    delta: float = Field(1e-5, gt=0, lt=1)
+    delta: Probability = 1e-5
     """delta at which epsilon is stated"""
 
     reference = (
@@ -98,7 +99,7 @@ class Gaussian(Defense, kind="gaussian"):
     offers = frozenset({"spend"})
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """A bound, and one upload a round where it counts them."""
         if self.updates_a_day is None:
             return NEEDS_BOUND
@@ -221,7 +222,7 @@ class CentralGaussian(Defense, kind="central-gaussian"):
     """correlation of the noise of different rounds"""
     bands: int | None = Field(None, ge=2, le=1000)
     """rounds over which banded noise is correlated, the present one included"""
-    delta: float = Field(1e-7, gt=0, lt=1)
+    delta: Probability = 1e-7
     """delta at which epsilon is stated"""
 
     reference = (
@@ -237,7 +238,7 @@ class CentralGaussian(Defense, kind="central-gaussian"):
     offers = frozenset({"spend", "central noise"})
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """A bound, fixed weights, and for noise correlated over rounds one sum a round."""
         needs = NEEDS_BOUND | FIXED_WEIGHT
         if self.bands is not None:
@@ -256,7 +257,7 @@ class CentralGaussian(Defense, kind="central-gaussian"):
 
     def finish(
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: CentralState, rng: Rng
-    ) -> tuple[FloatArray, CentralState, list[Spend]]:
+    ) -> Finished:
         bound = state.bound
         if facts.weight is None or bound is None:
             raise ValueError(
@@ -321,9 +322,9 @@ class DistributedGaussian(Defense, kind="distributed-gaussian"):
 
     noise_multiplier: float = Field(gt=0, le=1e9)
     """standard deviation of the noise on the sum in units of the sensitivity (z)"""
-    honest_share: float = Field(1.0, gt=0, le=1)
+    honest_share: Share = 1.0
     """share of the UEs of a sum whose noise the server does not know (h)"""
-    delta: float = Field(1e-7, gt=0, lt=1)
+    delta: Probability = 1e-7
     """delta at which epsilon is stated"""
 
     reference = (

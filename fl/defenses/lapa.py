@@ -3,7 +3,6 @@ channel's noise.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Annotated, Literal
@@ -24,8 +23,8 @@ from fl.defenses.budgeted import (
 from fl.notice import Prepared, notice
 from fl.types import Local, Metrics, Received, RoundContext, Updates
 from netsim.columns import frozen
-from netsim.notice import Notice
-from netsim.part import OneOf
+from netsim.notice import Notices
+from netsim.part import Needs, OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
@@ -243,14 +242,14 @@ class NoiseSwitch(Defense, kind="noise-switch"):
     ties_ues = Budgeted.ties_ues
     offers = frozenset({"spend"})
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         """Whom the channel's noise does not hold against, and what is promised."""
         yield notice("noise-topped-up" if self.mode == "top-up" else "noise-of-channel", self.label)
         if self.noise.is_claimed:
             yield notice("sensitivity-claimed", self.label, sensitivity=self.noise.sensitivity)
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """Needs of the noise."""
         return self.noise.needs
 

@@ -1,7 +1,6 @@
 """Noise on the height gradients of a radio map whose variance depends on the gradient."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from math import pi
 
@@ -14,7 +13,7 @@ from fl.radio_map.obstacles import CELLS, HEIGHTS, infer_height_grid
 from fl.types import LastFigures, Local, RoundContext, Updates
 from netsim.columns import average_or_nan, divide_or_zero, frozen
 from netsim.geometry import Area, compute_ways
-from netsim.notice import Notice
+from netsim.notice import Notices
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
@@ -217,7 +216,7 @@ class ShapedNoise(Defense):
         )
     }
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         yield notice("noise-follows-gradient", self.label)
 
     def start(self, n_ue: int) -> LastFigures:

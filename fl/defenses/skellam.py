@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 from pydantic import Field
 
-from fl.defenses import NEEDS_BOUND, WHOLE_BOUND, Defense, Protected
+from fl.defenses import NEEDS_BOUND, WHOLE_BOUND, Defense, Finished, Protected
 from fl.defenses.gaussian import FIXED_WEIGHT
 from fl.types import Local, Metrics, RoundContext, Spend, Updates
 from netsim.columns import frozen, no_floats, no_ints, split_blocks
+from netsim.part import Probability, Share
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -116,9 +117,9 @@ class Skellam(Defense, kind="skellam"):
     """bits of a number in the ring (b)"""
     tail: float = Field(4.0, gt=0, le=100)
     """standard deviations of a number of the sum that the ring holds to either side"""
-    honest_share: float = Field(1.0, gt=0, le=1)
+    honest_share: Share = 1.0
     """share of the UEs of a sum whose noise the server does not know (h)"""
-    delta: float = Field(1e-7, gt=0, lt=1)
+    delta: Probability = 1e-7
     """delta at which epsilon is stated"""
 
     reference = (
@@ -191,7 +192,7 @@ class Skellam(Defense, kind="skellam"):
 
     def finish(
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: Ring, rng: Rng
-    ) -> tuple[FloatArray, Ring, list[Spend]]:
+    ) -> Finished:
         weight = facts.weight or 1.0
         steps = np.rint(rotate_rows(total / weight, state.order, state.sign) / state.grain)
         half = 2.0 ** (self.bits - 1)

@@ -36,8 +36,8 @@ from fl.types import Estimates, Local, Metrics
 from netsim.columns import frozen, no_ints, number_row, pick_even_indices
 from netsim.geometry import Area
 from netsim.mobility.base import Places
-from netsim.part import Part
-from netsim.record import Row
+from netsim.part import Count, Part
+from netsim.record import Row, TableRows
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
@@ -66,13 +66,13 @@ class Leakage(Part):
     random_baseline_draws: int = Field(300, ge=1, le=10_000)
     """number of random attackers of the baseline; for n > 40 guesses 40 / n times as many, but at
     least 20"""
-    every_rounds: int = Field(1, ge=1, le=1_000_000)
+    every_rounds: Count = 1
     """leakage, named places included, is measured in round 1, then once in this number of rounds,
     and in the last one (without rounds: in the last merge of `rounds`, where that is set); with
     many UEs it costs more than the attacks. Of rounds k to 2 k - 1, 2 k to 3 k - 1, ... it is the
     last one before all names change at once, if there is one, or else the first in which the
     attacker heard a UE"""
-    first_round: int = Field(1, ge=1, le=1_000_000)
+    first_round: Count = 1
     """leakage is measured from this round on; attacks and truth of earlier rounds are remembered,
     and not scored"""
     peak_width_m: float = Field(75.0, gt=0)
@@ -119,7 +119,7 @@ class ComparedRound:
 
 def compare_round(
     leakage: Leakage, tracks: Tracks, current: ComparedRound, rng: Rng
-) -> tuple[Tracks, list[Row]]:
+) -> tuple[Tracks, TableRows]:
     """The next tracks, and one row per (UE, model) of the round and attack (columns:
     `fl/round/tables.toml`).
     """
@@ -129,7 +129,11 @@ def compare_round(
     }
     if not is_due(leakage, tracks, current):
         if current.round < leakage.first_round:
-            tracks = _add_positions(leakage, tracks, current)
+            tracks = dict(tracks)
+            for key, points_m in current.measured.list_samples():
+                if len(points_m):
+                    track = tracks.get(key, Track.empty())
+                    tracks[key] = track.add_round(points_m, leakage.max_points)
         return keep_answers(tracks, answers, current.round), []
     tracks = dict(tracks)
     rows_of_track = {}
@@ -138,7 +142,7 @@ def compare_round(
             number_row(estimates.ue, estimates.model),
             np.flatnonzero(np.isin(estimates.what, _OF_A_ROUND)),
         )
-    rows: list[Row] = []
+    rows: TableRows = []
     for i, ((ue, model), points_m) in enumerate(current.measured.list_samples()):
         selected_m = current.selected_mean_m[i]
         track = tracks.get((ue, model), Track.empty())
@@ -181,15 +185,6 @@ def is_due(leakage: Leakage, tracks: Tracks, current: ComparedRound) -> bool:
     if current.round < current.names_end < (block + 1) * leakage.every_rounds:
         return False
     return current.heard or current.round == current.names_end
-
-
-def _add_positions(leakage: Leakage, tracks: Tracks, current: ComparedRound) -> Tracks:
-    """The tracks with where UEs were in a round before the first that is compared."""
-    after = dict(tracks)
-    for owner, points_m in current.measured.list_samples():
-        if len(points_m):
-            after[owner] = after.get(owner, Track.empty()).add_round(points_m, leakage.max_points)
-    return after
 
 
 def keep_answers(tracks: Tracks, answers: dict[str, dict[int, NamedPlaces]], number: int) -> Tracks:
@@ -423,7 +418,7 @@ def _name_places(leakage: Leakage, estimates: list[TrackEstimates], area: Area) 
     )
 
 
-def list_named_places(leakage: Leakage, tracks: Tracks, area: Area, places: Places) -> list[Row]:
+def list_named_places(leakage: Leakage, tracks: Tracks, area: Area, places: Places) -> TableRows:
     """Rows of the table `named`: what each attack names of each UE after the last round.
 
     None where no UE has a home, a workplace or a densest place.

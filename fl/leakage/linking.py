@@ -36,7 +36,7 @@ from fl.tracking.pseudonyms import Names
 from fl.types import Directory, Estimates
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places, replace_values
 from netsim.geometry import Area
-from netsim.record import Row
+from netsim.record import Row, TableRows
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -234,7 +234,7 @@ MOST_UES = 500
 """UEs of smallest number that points are drawn of; they are distinguished from all"""
 
 
-def measure_unicity(traces: Whereabouts, rng: Rng) -> list[Row]:
+def measure_unicity(traces: Whereabouts, rng: Rng) -> TableRows:
     """Rows of the table `measure_unicity`: the share of draws of p points of a UE that its trace
     alone has, by resolution.
 

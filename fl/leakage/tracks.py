@@ -97,7 +97,9 @@ def _name_answers(estimates: Estimates, rows: IntArray) -> NamedPlaces:
     rank = np.array([rank_place(estimates.status[i]) for i in rows], dtype=int)
     is_ranked = rank > 0
     if not is_ranked.any():
-        return NamedPlaces.rank_in_order(_drop_repeats(estimates.position_m[rows]))
+        place_m = estimates.position_m[rows]
+        _, first = np.unique(place_m[:, 0] + 1j * place_m[:, 1], return_index=True)
+        return NamedPlaces.rank_in_order(place_m[np.sort(first)])
     weight = estimates.weight[rows]
     is_apart = np.array([find_place_kind(estimates.status[i]) != "" for i in rows])
     if is_apart.any():  # then other answers name nothing
@@ -108,12 +110,6 @@ def _name_answers(estimates: Estimates, rows: IntArray) -> NamedPlaces:
     best = rows[is_ranked][first]
     place = [estimates.status[i] for i in best]
     return NamedPlaces(estimates.position_m[best], rank, place, weight[is_ranked][first])
-
-
-def _drop_repeats(place_m: FloatArray) -> FloatArray:
-    """Places (k, 2) without repetitions, each where it comes first."""
-    _, first = np.unique(place_m[:, 0] + 1j * place_m[:, 1], return_index=True)
-    return place_m[np.sort(first)]
 
 
 @dataclass(frozen=True)

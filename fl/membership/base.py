@@ -8,14 +8,13 @@ from math import inf, nan
 from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
 from fl.attacks.base import View
 from fl.learners import Learner
 from fl.types import Model
 from netsim.columns import frozen, no_floats
 from netsim.errors import BadInput
-from netsim.part import Named
+from netsim.part import Named, Positive
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -167,7 +166,7 @@ class GradientRegression(Inference, kind="gradient-regression"):
     every test; from sums it is of all UEs in them.
     """
 
-    coefficient_std: float = Field(default=0.003, gt=0, le=1e6)
+    coefficient_std: Positive = 0.003
     """prior standard deviation of a record's coefficient (v), about learning rate x local steps /
     records"""
 

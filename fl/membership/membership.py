@@ -21,15 +21,15 @@ from fl.membership.roc import (
 from fl.types import HeldOut, Local, Model, State
 from netsim.columns import (
     Columns,
+    find_last_rows,
     frozen,
-    look_up_or_nan,
     match_rows,
     no_floats,
     number_row,
     split_row_id,
 )
-from netsim.part import Part
-from netsim.record import Row
+from netsim.part import Part, Share
+from netsim.record import Row, TableRows
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -67,7 +67,7 @@ class Membership(Part):
 
     attacks: tuple[Annotated[Inference, INFERENCES], ...] = Field(min_length=1)
     """attacks, each of which assigns a score to a record"""
-    known_member_share: float = Field(default=1.0, gt=0, le=1)
+    known_member_share: Share = 1.0
     """share of each UE's records that the attacker holds"""
     every_rounds: int = Field(default=10, ge=1)
     """number of rounds with training between tests; the first of them always has one"""
@@ -117,7 +117,7 @@ def infer_membership(
     wholes: Wholes | None = None,
     states: Mapping[str, State] | None = None,
     played: int = 1,
-) -> tuple[list[Row], dict[str, State]]:
+) -> tuple[TableRows, dict[str, State]]:
     """One row an attack (numbers of records, AUC, true-positive rates, with intervals, and ROC),
     and memories.
 
@@ -266,11 +266,7 @@ def _find_targets(view: View, ue: IntArray, model: IntArray) -> IntArray:
     """The target (index into the view's) of every record (N,), -1 of a UE that the attacker did not
     hear.
     """
-    target = number_row(view.ue, view.model)
-    order = np.argsort(target)
-    return np.nan_to_num(
-        look_up_or_nan(target[order], order, number_row(ue, model)), nan=-1.0
-    ).astype(int)
+    return find_last_rows(number_row(view.ue, view.model), number_row(ue, model))
 
 
 def _pair_records(member: FloatArray, outsider: FloatArray, rng: Rng) -> tuple[IntArray, IntArray]:

@@ -46,12 +46,10 @@ def compute_prefix_errors(rounds: int, bands: int, separation: int = 1) -> tuple
     """Root mean square and largest std of the noise on prefix sums, for multiplier and clip norm
     1.
     """
+    from scipy.signal import lfilter
+
     c = compute_coefficients(min(bands, rounds))
-    inverse = np.zeros(rounds)  # first column of C^-1, by forward substitution
-    for t in range(rounds):
-        first = max(t - len(c) + 1, 0)
-        past = inverse[first:t][::-1]
-        inverse[t] = (t == 0) - c[1 : 1 + len(past)] @ past
+    inverse = lfilter([1.0], c, np.eye(1, rounds)[0])  # first column of C^-1
     variance = np.cumsum(np.cumsum(inverse) ** 2)  # B = A C^-1 is Toeplitz as well
     worst = compute_banded_sensitivity(rounds, bands, separation)
     mean = np.sqrt(variance.mean())

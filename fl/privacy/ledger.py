@@ -24,7 +24,7 @@ from fl.privacy.compose import (
 from fl.privacy.gaussian import GaussianFilter, compute_gaussian_epsilon
 from fl.types import LOCATION, Account, AnySpend
 from netsim.columns import frozen, no_ints
-from netsim.record import Row
+from netsim.record import Row, TableRows
 from netsim.units import FloatArray
 
 if TYPE_CHECKING:
@@ -158,7 +158,14 @@ class Ledger:
         """Cost of these accounts together, stated of one of them or of all."""
         stated = self._sum_accounts(accounts)
         if account.unit != LOCATION:
-            stated = _compute_epsilons(stated, account.delta, sampled)
+            levels, level_of_sum = np.unique(stated, return_inverse=True)  # one root a level
+            if sampled is None:
+                mus = np.sqrt(levels).tolist()
+                epsilon = np.array([compute_gaussian_epsilon(account.delta, mu) for mu in mus])
+            else:
+                cost = rdp.compute_full_cost(levels) + sampled
+                epsilon = rdp.compute_renyi_epsilon(cost, account.delta)
+            stated = epsilon[level_of_sum].reshape(stated.shape)
         return PrivacyStatement(*astuple(account), *stated)
 
     def _sum_accounts(self, accounts: list[Account]) -> FloatArray:
@@ -199,20 +206,9 @@ def _add_amplified(
     return grown
 
 
-def _compute_epsilons(mu2: FloatArray, delta: float, renyi: FloatArray | None) -> FloatArray:
-    """Epsilon of sums mu2, in their shape."""
-    levels, level_of_sum = np.unique(mu2, return_inverse=True)  # one root a level, not one a UE
-    if renyi is None:
-        mus = np.sqrt(levels).tolist()
-        epsilon = np.array([compute_gaussian_epsilon(delta, mu) for mu in mus])
-    else:
-        epsilon = rdp.compute_renyi_epsilon(rdp.compute_full_cost(levels) + renyi, delta)
-    return epsilon[level_of_sum].reshape(mu2.shape)
-
-
 def tabulate_account(
     spends: Mapping[str, Sequence[object] | np.ndarray], switching: Sequence[str] = ()
-) -> list[Row]:
+) -> TableRows:
     """One row an account and UE, from the columns of the table `spends`.
 
     Noise that hides all UEs makes one row, ue = -1, unless some UE spends more in the same account.
@@ -243,7 +239,7 @@ def tabulate_account(
 
 def _tabulate_ues(
     account: Account, draws: pd.DataFrame, compositions: Known, switching: Sequence[str]
-) -> list[Row]:
+) -> TableRows:
     """The rows of one account, a UE each.
 
     It has figures with the channel's noise where some UE's draw met some or may have, and no coin

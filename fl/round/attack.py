@@ -12,9 +12,8 @@ from fl.round.replica import PublicReplica
 from fl.round.state import Merge, Phase, States
 from fl.round.uploads import Uploads
 from fl.tracking.pseudonyms import Names, give_names
-from fl.types import Estimates, Model
+from fl.types import Estimates
 from netsim.checkpoint import save_tree, to_tree
-from netsim.units import BoolArray, IntArray
 
 
 def run_attacks(phase: Phase, merge: Merge, states: States) -> Merge:
@@ -111,7 +110,10 @@ def _build_views(phase: Phase, merge: Merge, states: States) -> list[View]:
     targeted = threat.is_targeted(uploads.ue, phase.n_ue) & looks
     groups = [(phase.model, targeted)]
     if threat.observes == "updates":
-        groups = _group_by_base(phase, uploads.version, observed.decoded, targeted)
+        versions = np.unique(uploads.version).tolist() or [phase.version]
+        of_base = [(phase.bases[v], targeted & (uploads.version == v)) for v in versions]
+        heard = [group for group in of_base if (group[1] & observed.decoded).any()]
+        groups = heard or of_base[-1:]
     draws = phase.streams.derive_rng("threat")
     timing = uploads.build_timing(phase.version)
     views = []
@@ -133,15 +135,3 @@ def _build_views(phase: Phase, merge: Merge, states: States) -> list[View]:
             replica = PublicReplica(phase, uploads, base, states)
         views.append(replace(view, replica=replica, renames=threat.renames))
     return views
-
-
-def _group_by_base(
-    phase: Phase, version: IntArray, decoded: BoolArray, targeted: BoolArray
-) -> list[tuple[Model, BoolArray]]:
-    """Each model that updates began from, and which of the targeted rows (n,) did, where any of
-    these was heard.
-    """
-    versions = np.unique(version).tolist() or [phase.version]
-    groups = [(phase.bases[v], targeted & (version == v)) for v in versions]
-    heard = [(base, is_attacked) for base, is_attacked in groups if (is_attacked & decoded).any()]
-    return heard or groups[-1:]

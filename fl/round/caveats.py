@@ -2,13 +2,11 @@
 study covers.
 """
 
-from collections.abc import Iterator
-
 from fl.data import SHARED_MODEL
 from fl.notice import Prepared, notice
 from fl.round.learning import Learning
 from netsim.mobility.replay import Replay
-from netsim.notice import Notice
+from netsim.notice import Notices
 from netsim.part import collect_parts
 from netsim.radio.uplink import Ideal
 from netsim.world.setting import WorldSetting
@@ -17,7 +15,7 @@ from netsim.world.world import World
 
 def collect_notices(
     learning: Learning, prepared: Prepared, setting: WorldSetting, world: World
-) -> Iterator[Notice]:
+) -> Notices:
     """Those of all parts of learning, disclosures beside updates, which no noise hides, and limits
     of epsilon.
     """
@@ -54,7 +52,7 @@ def _list_published_values(learning: Learning, setting: WorldSetting, world: Wor
     return drawn
 
 
-def collect_caveats(learning: Learning, shared_band: bool) -> Iterator[Notice]:
+def collect_caveats(learning: Learning, shared_band: bool) -> Notices:
     """What several parts leave open together.
 
     shared_band: whether UEs share a radio in which one that sends can make the updates of others
@@ -62,7 +60,20 @@ def collect_caveats(learning: Learning, shared_band: bool) -> Iterator[Notice]:
     """
     defenses = learning.defenses
     noisy = [d.label for d in learning.on_device]
-    yield from _warn_of_coins(learning)
+    reasons = dict.fromkeys(learning.by_history, "who is silent depends on who has sent before")
+    if learning.cohort_rounds > 1:
+        reasons["cohort_rounds"] = f"who is drawn stays for {learning.cohort_rounds} rounds"
+    if (
+        reasons
+        and learning.hides_who_came
+        and learning.sampling == "poisson"
+        and learning.participation < 1
+    ):
+        yield notice(
+            "sampling-not-independent",
+            rules=", ".join(reasons),
+            reasons=" and ".join(dict.fromkeys(reasons.values())),
+        )
     if not learning.hides_who_came:
         noisy = [d.label for d in defenses if "spend" in d.offers] or noisy
     if noisy:  # which hides none of the facts around an update
@@ -87,21 +98,3 @@ def collect_caveats(learning: Learning, shared_band: bool) -> Iterator[Notice]:
             yield notice("presence-seen", defense.label, key=key)
         if "central noise" in defense.offers and shared_band:
             yield notice("losses-as-given", defense.label)
-
-
-def _warn_of_coins(learning: Learning) -> Iterator[Notice]:
-    """Silence of UEs, or cohorts that stay, by which sampling amplifies nothing."""
-    reasons = dict.fromkeys(learning.by_history, "who is silent depends on who has sent before")
-    if learning.cohort_rounds > 1:
-        reasons["cohort_rounds"] = f"who is drawn stays for {learning.cohort_rounds} rounds"
-    if (
-        reasons
-        and learning.hides_who_came
-        and learning.sampling == "poisson"
-        and learning.participation < 1
-    ):
-        yield notice(
-            "sampling-not-independent",
-            rules=", ".join(reasons),
-            reasons=" and ".join(dict.fromkeys(reasons.values())),
-        )

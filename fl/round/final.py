@@ -2,7 +2,7 @@
 about its scores.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -35,8 +35,8 @@ from fl.round.state import RoundState
 from fl.tracking.population import Everywhere, InBuildings
 from fl.types import NEW_PLACE, HeldOut, Local, Metrics, Model, RoundContext
 from netsim.columns import pick_even_indices
-from netsim.notice import Notice
-from netsim.record import Row
+from netsim.notice import Notices
+from netsim.record import Row, TableRows
 from netsim.units import BoolArray, FloatArray
 from netsim.world.world import World
 
@@ -54,7 +54,11 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
 
     spends : the table of that name, as columns.
     """
-    final = _measure_final_utility(setup, state, world) | measure_references(setup, state)
+    held_out = state.held_out.usual
+    final = records.measure_utility(setup.learning, state, held_out, world)
+    if "signals" in setup.learning.data.offers:
+        final = final | state.reference.evaluate(held_out)
+    final = final | measure_references(setup, state)
     setup.recorder.write("final", {"name": list(final), "value": list(final.values())})
     switching = list[str]()
     if setup.uplink.adds_noise:
@@ -126,14 +130,6 @@ def _write_operator(setup: Setup, world: World) -> None:
     named_m = operator.find_best(mass, grid, 2)
     away_m = np.linalg.norm(named_m - home_m[:, None], axis=2)
     setup.recorder.write("operator", {"home_named_m": np.nanmin(away_m, axis=1)})
-
-
-def _measure_final_utility(setup: Setup, state: RoundState, world: World) -> Metrics:
-    held_out = state.held_out.usual
-    scores = records.measure_utility(setup.learning, state, held_out, world)
-    if "signals" not in setup.learning.data.offers:
-        return scores
-    return scores | state.reference.evaluate(held_out)
 
 
 def measure_references(setup: Setup, state: RoundState) -> Metrics:
@@ -255,7 +251,7 @@ def _measure_constant_rmse(reference: Reference, held_out: HeldOut) -> float:
     return compute_rmse(predict_held_out(reference, held_out, predict_constant), held_out.y)
 
 
-def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]) -> None:
+def _write_lists(setup: Setup, state: RoundState, world: World, named: TableRows) -> None:
     """Lists of places that attacks make of what is not one UE's, and how good they are; no score
     without a place.
 
@@ -335,30 +331,22 @@ def build_surfaces(setup: Setup, state: RoundState, world: World) -> dict[str, F
     if law is not None:
         arrays["law"] = law.reshape(grid.shape[:2])
     if not setup.learning.curation:  # which would have changed what the UE answered about
-        arrays |= _repeat_answer(setup, state, learner)
+        # the UE nearest to the middle of the area in the last round, before any defense
+        away = np.linalg.norm(state.held_out.x - setup.public.area.centre_m, axis=1)
+        sample = state.held_out.select(np.array([away.argmin()]))
+        phase = learner.phases[0]
+        first = np.zeros(1, dtype=int)
+        data = Local(sample.ue, first, np.array([0, 1]), sample.x, None, np.zeros(1))
+        rng = RoundStreams(setup.streams, state.round).derive_learner_rng(phase)
+        update = learner.train_locally(state.model, phase, data, rng)
+        answer = learner.to_surfaces(state.model, update.rows(slice(None)))
+        arrays |= {"answer": answer[0, 0], "answer_at_m": sample.x[0]}
     return arrays
-
-
-def _repeat_answer(
-    setup: Setup, state: RoundState, learner: SurfaceLearner
-) -> dict[str, FloatArray]:
-    """Recompute the answer of the UE nearest to the middle of the area in the last round, before
-    any defense.
-    """
-    away = np.linalg.norm(state.held_out.x - setup.public.area.centre_m, axis=1)
-    sample = state.held_out.select(np.array([away.argmin()]))
-    phase = learner.phases[0]
-    first = np.zeros(1, dtype=int)
-    data = Local(sample.ue, first, np.array([0, 1]), sample.x, None, np.zeros(1))
-    rng = RoundStreams(setup.streams, state.round).derive_learner_rng(phase)
-    update = learner.train_locally(state.model, phase, data, rng)
-    answer = learner.to_surfaces(state.model, update.rows(slice(None)))
-    return {"answer": answer[0, 0], "answer_at_m": sample.x[0]}
 
 
 def collect_final_notices(
     learning: Learning, exploded: int, scored: Table, uplink: Table, sums: Table
-) -> Iterator[Notice]:
+) -> Notices:
     """A model that exploded, compared rounds in which no UE was heard where not all are compared,
     and sums of one UE.
 

@@ -43,7 +43,7 @@ from fl.tracking.belief import (
 )
 from fl.types import Estimates, Local, RoundContext
 from netsim.columns import look_up_or_nan, match_rows, split_row_id
-from netsim.record import Row
+from netsim.record import TableRows
 from netsim.units import FloatArray, IntArray
 from netsim.world.world import World
 
@@ -59,7 +59,7 @@ def measure_leakage(
     collected: Collected,
     merges: list[Merge],
     last: bool,
-) -> tuple[list[Row], Tables]:
+) -> tuple[TableRows, Tables]:
     """Measure leakage by the attacks of a round: rows of `leakage`, without round and time, and of
     other tables.
 
@@ -283,7 +283,7 @@ def _link_names(
     states: States,
     estimates: dict[str, Estimates],
     facts: RoundContext,
-) -> tuple[Linking, list[Row], dict[str, dict[int, NamedPlaces]]]:
+) -> tuple[Linking, TableRows, dict[str, dict[int, NamedPlaces]]]:
     """The state, rows of the table `linking`, and what each attack names of UEs by what it can tell
     to be of one.
     """

@@ -27,7 +27,7 @@ from fl.server_optimiser import LINEAR_STEP, SERVER_OPTIMISERS, ServerOptimiser
 from fl.server_optimiser import FedAvgStep as FullStep
 from fl.withholding import WITHHOLDINGS, DailyLimit, Withholding
 from netsim.fit import refuse_broken, word
-from netsim.part import Named, Part, Section
+from netsim.part import Count, Named, Part, Section, Share
 
 if TYPE_CHECKING:
     from fl.membership.membership import Membership
@@ -78,7 +78,7 @@ class Learning(Part):
     """rounds that are played at most; none: until the world ends"""
     data: Annotated[Data, DATA] = Measured()
     """what a round learns from"""
-    participation: float = Field(default=1.0, gt=0, le=1)
+    participation: Share = 1.0
     """share of the UEs with data that the server asks in a round, drawn again each time (C of
     FedAvg), at least one; of the free ones at the end of each window where the server has no
     rounds"""
@@ -86,7 +86,7 @@ class Learning(Part):
     """how it draws them: fixed, exactly that share; poisson, a coin for each UE, which central
     noise can count on; cyclic, all UEs are divided once into 1 / participation cohorts, which are
     asked in turn"""
-    cohort_rounds: int = Field(default=1, ge=1, le=1_000_000)
+    cohort_rounds: Count = 1
     """windows of round_s for which it keeps those that it has drawn, so that company in sums stays
     the same; above 1 it draws from all UEs, with data or not, and of the drawn ones come those that
     can; noise then counts on no sampling"""

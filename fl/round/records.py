@@ -11,7 +11,7 @@ from fl.round.uploads import Uploads
 from fl.types import LOCATION, AnySpend, HeldOut, Local, Metrics, Model, RoundContext
 from netsim.columns import match_rows, number_row
 from netsim.radio.transmissions import Fate, SentUploads
-from netsim.record import Recorder, Row
+from netsim.record import Recorder, Row, TableRows
 from netsim.safe import open_replacement
 from netsim.units import FloatArray, IntArray, db_from_ratio
 from netsim.world.world import World
@@ -296,7 +296,7 @@ def _write_estimates(recorder: Recorder, number: int, merged: Merge) -> None:
         )
 
 
-def _add_times(merged: Merge, rows: list[Row]) -> list[Row]:
+def _add_times(merged: Merge, rows: TableRows) -> TableRows:
     """Rows of leakage with their times: of a server without rounds, when the update of a UE
     came.
     """
@@ -330,7 +330,7 @@ def _format_microseconds(time_s: FloatArray) -> NDArray[np.str_]:
     return np.array(texts, dtype=str)
 
 
-def compute_homes_named_percent(rows: list[Row], home_m: FloatArray, hit_radius_m: float) -> float:
+def compute_homes_named_percent(rows: TableRows, home_m: FloatArray, hit_radius_m: float) -> float:
     """Share of UEs with a home in an attack's rows of `leakage` whose home it names now; NaN where
     none has one.
     """
@@ -406,7 +406,7 @@ def _summarise_round(
     }
 
 
-def _list_metrics(learning: Learning, state: RoundState, scores: Metrics) -> list[Row]:
+def _list_metrics(learning: Learning, state: RoundState, scores: Metrics) -> TableRows:
     """One row a figure: what the learner says besides the columns of `rounds`, and what parts say
     of themselves.
     """
@@ -445,13 +445,13 @@ def _write_malicious(recorder: Recorder, outcome: RoundOutcome) -> Metrics:
     return {"updates": float(len(rows)), "weight_percent": percent}
 
 
-def list_attack_metrics(learning: Learning, state: RoundState) -> list[Row]:
+def list_attack_metrics(learning: Learning, state: RoundState) -> TableRows:
     """One row a figure that attacks say of themselves."""
     attacks = learning.attacks
     return _list_figures([(a.label, a.figures(state.parts[a.word])) for a in attacks])
 
 
-def _list_figures(figures: list[tuple[str, Metrics]]) -> list[Row]:
+def _list_figures(figures: list[tuple[str, Metrics]]) -> TableRows:
     rows = list[Row]()
     for label, values in figures:
         rows += [{"part": label, "name": name, "value": value} for name, value in values.items()]

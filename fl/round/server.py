@@ -27,7 +27,7 @@ from netsim.checkpoint import save_tree, to_tree
 from netsim.radio.air import AirMemory, EndedUploads, EventUplink
 from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel
-from netsim.record import Row
+from netsim.record import Row, TableRows
 from netsim.units import IntArray
 from netsim.world.world import World, make_look
 
@@ -405,7 +405,7 @@ class LearningServer:
             facts, model, state, collected, merges, spends, rows, tables, membership
         )
 
-    def _test_membership(self, collected: Collected, last: Merge) -> list[Row]:
+    def _test_membership(self, collected: Collected, last: Merge) -> TableRows:
         """Of step m: rows of the membership test, in rounds that have one."""
         learning = self.learning
         setup = self.setup

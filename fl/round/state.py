@@ -24,7 +24,7 @@ from fl.types import AnySpend, Curated, Estimates, HeldOut, Local, Model, RoundC
 from netsim.columns import frozen, look_up_or_nan, number_row
 from netsim.radio.air import AirMemory
 from netsim.radio.transmissions import Transmissions
-from netsim.record import Row
+from netsim.record import TableRows
 from netsim.units import BoolArray, FloatArray, IntArray
 
 States = dict[str, State]
@@ -221,9 +221,9 @@ class RoundOutcome:
     collected: Collected
     merges: list[Merge]
     spends: list[AnySpend]
-    leakage: list[Row]
+    leakage: TableRows
     tables: Tables
-    membership: list[Row]
+    membership: TableRows
 
 
 def start_state(setup: Setup, n_ue: int) -> RoundState:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.record import Column, Row
+from netsim.record import Column, TableRows
 from netsim.units import FloatArray, IntArray
 
 Cells = dict[str, Any]
@@ -50,7 +50,7 @@ def build_columns(table: str, rows: int | IntArray, *sources: object, **values: 
     return columns
 
 
-def to_columns(table: str, rows: list[Row]) -> Cells:
+def to_columns(table: str, rows: TableRows) -> Cells:
     """Rows of a table as its columns."""
     return {name: [row[name] for row in rows] for name in TABLES[table]}
 

@@ -479,7 +479,15 @@ class Chain:
         """One pass forward and backward: the smoother's beliefs (S, n_ue, ny, nx); new : where uses
         and beliefs are added, if any; a pass that learns motion alone leaves the filter's beliefs.
         """
-        p = self._pass_forward(looks)
+        shape = (len(looks.classes), len(looks.first), self.grid.ny, self.grid.nx)
+        p = np.empty(shape, np.float32)
+        belief = np.repeat(self.prior, len(looks.first), axis=0)
+        for t, classes in enumerate(looks.classes):
+            for hour_class in classes:
+                belief, _ = self.motion.move_forward(belief, looks.motions[hour_class])
+            belief[looks.first >= t] = self.prior
+            likelihood = looks.compute_likelihood_ratio(t)
+            belief = normalise_maps(np.multiply(belief, likelihood, out=p[t]))
         v = np.ones_like(p[0])
         for t in range(len(p) - 1, -1, -1):
             classes = looks.classes[t]
@@ -498,19 +506,6 @@ class Chain:
                 if new is not None:
                     new.count[:] += np.where(was_followed, uses, 0.0)
             v = normalise_maps(v)
-        return p
-
-    def _pass_forward(self, looks: LooksAtGroup) -> Maps:
-        """a_t (S, n_ue, ny, nx); no UE is followed before the first look at it."""
-        shape = (len(looks.classes), len(looks.first), self.grid.ny, self.grid.nx)
-        p = np.empty(shape, np.float32)
-        belief = np.repeat(self.prior, len(looks.first), axis=0)
-        for t, classes in enumerate(looks.classes):
-            for hour_class in classes:
-                belief, _ = self.motion.move_forward(belief, looks.motions[hour_class])
-            belief[looks.first >= t] = self.prior
-            likelihood = looks.compute_likelihood_ratio(t)
-            belief = normalise_maps(np.multiply(belief, likelihood, out=p[t]))
         return p
 
 

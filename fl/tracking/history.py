@@ -21,7 +21,15 @@ import numpy as np
 from fl.tracking.error_model import ErrorModel
 from fl.types import RoundContext
 from netsim.clock import DAY_S, WEEK_S, compute_rounding_s
-from netsim.columns import Columns, frozen, match_rows, no_floats, no_ints, replace_values
+from netsim.columns import (
+    Columns,
+    find_last_rows,
+    frozen,
+    match_rows,
+    no_floats,
+    no_ints,
+    replace_values,
+)
 from netsim.units import BoolArray, FloatArray, IntArray
 
 MAX_STEPS = 500
@@ -200,7 +208,7 @@ class Lifetimes(Columns):
         """After a round in which names (k,), each once, were heard; without `renames` none is ever
         given up.
         """
-        latest = self._find_latest(names)
+        latest = find_last_rows(self.name, names)
         time_s = facts.time_s
         before = latest[latest >= 0]
         silent_s = np.maximum(self.silent_s[before], time_s - self.last_s[before])
@@ -227,7 +235,7 @@ class Lifetimes(Columns):
 
     def find_senders(self, names: IntArray) -> IntArray:
         """The sender (k,) that each of names (k,) stands for now, -1 where none is followed."""
-        latest = self._find_latest(names)
+        latest = find_last_rows(self.name, names)
         is_alive = np.append(self.is_alive, False)[latest]
         return np.where((latest >= 0) & is_alive, latest, -1)
 
@@ -240,11 +248,3 @@ class Lifetimes(Columns):
             groups.append(np.arange(start, end))
             start = end
         return groups
-
-    def _find_latest(self, names: IntArray) -> IntArray:
-        """The latest sender (k,) under each of names (k,), -1 where there is none."""
-        order = np.argsort(self.name, kind="stable")
-        index = np.searchsorted(self.name[order], names, "right") - 1
-        last = np.append(order, -1)[index]
-        is_known = np.append(self.name, -1)[last] == names
-        return np.where(is_known, last, -1)

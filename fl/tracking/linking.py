@@ -38,7 +38,7 @@ from fl.tracking.fingerprint import Clues, KeptTracks, Prints
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import RoundContext
 from netsim.clock import compute_rounding_s
-from netsim.columns import Columns, frozen, no_floats, no_ints, split_blocks
+from netsim.columns import Columns, find_last_rows, frozen, no_floats, no_ints, split_blocks
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 # of motion in one round, per axis; the first stays
@@ -314,12 +314,11 @@ class Book:
 
     def find_tracks(self, name: IntArray) -> IntArray:
         """The track (k,) of names (k,), -1 for one that it does not know."""
-        return _look_up(self.names.name, self.names.track, name)
+        return np.append(self.names.track, -1)[find_last_rows(self.names.name, name)]
 
     def find_rows(self, track: IntArray) -> IntArray:
         """Row of tracks (n,) among those that are kept; -1 for one that is not."""
-        order = np.argsort(self.tracks.number)
-        return _look_up(self.tracks.number[order], order, track)
+        return find_last_rows(self.tracks.number, track)
 
     def drop_old_tracks(self, now_s: float, round_s: float) -> Book:
         """Without tracks that nothing has belonged to for an hour, and for six rounds at least."""
@@ -346,13 +345,6 @@ class Book:
         names = names.select(np.lexsort((names.name, names.since, names.track)))
         last = names.select(np.flatnonzero(np.diff(names.track, append=-1)))
         return last.track, last.name
-
-
-def _look_up(key: IntArray, value: IntArray, keys: IntArray) -> IntArray:
-    """Values (n,) of keys wanted (n,), from keys (m,) ascending; -1 for one that is not there."""
-    index = np.searchsorted(key, keys)
-    is_known = np.append(key, -1)[index] == keys
-    return np.where(is_known, np.append(value, -1)[index], -1)
 
 
 class Linker:

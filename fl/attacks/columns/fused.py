@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 from scipy.special import log_softmax, logsumexp
 
-from fl.attacks.base import Attack, MadeUpTown, View
+from fl.attacks.base import Attack, Attacked, MadeUpTown, View
 from fl.attacks.columns import COLUMNS
 from fl.attacks.columns.base import PlaceColumn, Scene, Tally, build_scene
 from fl.attacks.place_maps import find_highest_places
@@ -20,7 +20,8 @@ from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
 from fl.types import Estimates, Public, RoundContext
 from netsim.columns import frozen
-from netsim.record import Row
+from netsim.part import Positive
+from netsim.record import TableRows
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -68,9 +69,9 @@ class Fused(Attack, kind="fused"):
     """number of homes, and of workplaces, that are named of each UE"""
     apart_m: float = Field(200.0, ge=0, le=1e6)
     """smallest distance between two answers of a kind, m"""
-    disc_m: float = Field(90.0, gt=0, le=1e6)
+    disc_m: Positive = 90.0
     """radius of the disc that holds most probability, m"""
-    hit_radius_m: float = Field(100.0, gt=0, le=1e6)
+    hit_radius_m: Positive = 100.0
     """distance within which a place counts as right in made-up towns, m"""
 
     _weights: dict[str, tuple[float, ...]] | None = PrivateAttr(None)
@@ -123,9 +124,7 @@ class Fused(Attack, kind="fused"):
         # all columns of all UEs are computed at once
         PlaceGrid.from_area(public.area, self.cell_m, n_ue * len(list_column_names()), self.label)
 
-    def run(
-        self, view: View, facts: RoundContext, state: Tallies, rng: Rng
-    ) -> tuple[Estimates, Tallies]:
+    def run(self, view: View, facts: RoundContext, state: Tallies, rng: Rng) -> Attacked:
         scene = build_scene(facts.public, self.cell_m, self.label)
         tally = {
             column.names[0]: column.observe(view, facts, scene, before, rng)
@@ -210,7 +209,7 @@ class Fused(Attack, kind="fused"):
         found = minimize(_compute_loss, np.zeros(n), (towns,), jac=True, method="L-BFGS-B")
         return tuple(found.x.tolist())
 
-    def tabulate_learnt(self) -> list[Row]:
+    def tabulate_learnt(self) -> TableRows:
         if self.is_in_town:
             return []
         weights = self._weights or read_general_weights()

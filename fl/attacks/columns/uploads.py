@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri, softmax
 
+from fl.attacks.arrival_times import compute_log_s_per_bit
 from fl.attacks.base import View
 from fl.attacks.columns.base import (
     PlaceColumn,
@@ -29,7 +30,6 @@ _MOST_UPLOADS = 4  # count: shadowing at one place is the same in all of them
 _OPEN_M2 = 200.0  # floor area that counts where there is hardly any
 _USUAL_SHARE = 0.85  # of uploads that are decoded,
 _SPREAD = 0.25  # and how far it is from that
-_LEAST_S = 1e-9
 _MOST_DBM = 300.0  # a map that predicts more has diverged
 _HOURS = ("night", "work")  # when an upload that is asked for tells of home, and of work
 
@@ -122,8 +122,7 @@ class ArrivalDelays(PlaceColumn):
         if uploads is None:
             return next_tally
         ue, timing = uploads
-        taken_s = timing.arrived_s - timing.requested_s
-        value = np.log(np.maximum(taken_s, _LEAST_S) / timing.n_bits)
+        value = compute_log_s_per_bit(timing)
         is_heard = np.isfinite(value)
         if is_heard.any():
             value = value[is_heard] - value[is_heard].mean()
