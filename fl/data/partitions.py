@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -19,8 +19,6 @@ class Division(Part):
     """Says which samples each UE owns; no two UEs own the same one."""
 
     kind: str
-    divides_all: ClassVar = False
-    """whether it says itself how many samples a UE owns, where no number is asked for"""
 
     @abstractmethod
     def deal(self, samples: SampleSet, size: IntArray, rng: Rng) -> tuple[IntArray, IntArray]:
@@ -213,8 +211,7 @@ class NearPlace(Division):
     """UEs own the samples around a place of their own, so that neighbours in space have one owner.
 
     Each UE draws a sample, no two the same one, whose place is its seed, and a sample belongs to
-    the UE with the nearest seed. Numbers of samples differ as the areas around seeds do; where
-    numbers are asked for, a UE owns so many of these samples, the nearest ones.
+    the UE with the nearest seed. Numbers of samples differ as the areas around seeds do.
     """
 
     kind: Literal["place"] = "place"
@@ -223,7 +220,6 @@ class NearPlace(Division):
         "Hsu, Qi, Brown, Federated Visual Classification with Real-World Data Distribution, 2020 "
         "(iNaturalist-Geo)"
     )
-    divides_all = True
 
     def deal(self, samples: SampleSet, size: IntArray, rng: Rng) -> tuple[IntArray, IntArray]:
         from scipy.spatial import cKDTree
@@ -236,13 +232,10 @@ class NearPlace(Division):
             )
         lots = rng.draw_keys("seeds", 0, len(place))
         seed = np.argsort(lots, kind="stable")[: len(size)]
-        away_m, owner = cKDTree(place[seed]).query(place)
+        owner = cKDTree(place[seed]).query(place)[1]
         owner[seed] = np.arange(len(seed))  # also of several at one place
-        order = np.lexsort((away_m, owner))
-        ue = owner[order]
-        rank = np.arange(len(place)) - np.searchsorted(ue, ue)
-        is_owned = rank < size[ue]
-        return order[is_owned], ue[is_owned]
+        order = np.argsort(owner, kind="stable")
+        return order, owner[order]
 
 
 PARTITIONS = OneOf("partition", LabelSkew, Dirichlet, Quantity, NearPlace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,6 +30,11 @@ class Rows:
 
     select = __getitem__
 
+    @classmethod
+    def join(cls, pieces: Sequence[Self]) -> Self:
+        """Rows of pieces of one array, one after the other."""
+        return cls(pieces[0].array, np.concatenate([piece.index for piece in pieces]))
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         native = self.array.dtype.newbyteorder("=")
         return np.array(self.array[self.index], dtype or native)
@@ -39,15 +45,15 @@ class SampleSet(Columns):
     """N samples: x (N, p) of a format; without one x are places (N, 2), m, and y RSRP, dBm.
 
     y (N,) : labels. time_s (N,) : simulated time from which a sample is there. held_out (N,) :
-    samples that are not trained on; None: they are drawn. owner (N,) : number of the UE; place (N,
-    2) : m, or where `is_globe` degrees, latitude first; None: not known.
+    samples that are not trained on; none at all: they are drawn. owner (N,) : number of the UE;
+    place (N, 2) : m, or where `is_globe` degrees, latitude first; None: not known.
     """
 
     format: SampleFormat | None
     x: Any
     y: FloatArray
     time_s: FloatArray
-    held_out: BoolArray | None = None
+    held_out: BoolArray
     owner: IntArray | None = None
     place: FloatArray | None = None
     is_globe: bool = False
@@ -71,7 +77,7 @@ class Signals(Columns):
 
     bounds: ClassVar = dict.fromkeys(("x", "y"), (-1e9, 1e9))
     row: IntArray
-    x: FloatArray
+    x: Any
     y: FloatArray
     time_s: FloatArray
     cell: IntArray

@@ -61,8 +61,6 @@ def test_arrays_of_a_file_are_those_of_python(save, order, tmp_path):
     save(file, **{**arrays, "x": np.asarray(PIXELS, order=order)})
     data = Samples(file=str(file))
     assert data.read_sample_format() == SampleFormat((3, 4, 5), 5, 255.0)
-    if save is np.savez and order == "C":
-        assert isinstance(data.load().x.array, np.memmap)
     taken = take_all(data, 4)
     same = take_all(Samples.from_arrays(**arrays), 4)
     for one, other in ((taken.train, same.train), (taken.held_out, same.held_out)):
@@ -119,14 +117,20 @@ OBJECTS = np.array([Evil()] * 60, dtype=object)
     "write, words",
     [
         (lambda f: f / "none.npz", "none.npz: cannot be read (No such file"),
-        (lambda f: write_arrays(f, x=PIXELS, y=OBJECTS), "Object arrays cannot be loaded"),
+        (lambda f: write_arrays(f, x=PIXELS, y=OBJECTS), "cannot be read ("),
         (lambda f: write_arrays(f, x=OBJECTS[:, None], y=CLASSES), "cannot be read ("),
-        (lambda f: write_arrays(f, x=PIXELS, y=CLASSES, z=CLASSES), "'z' is unknown"),
-        (lambda f: write_twice(f), "'y' is unknown, or stands twice"),
+        (lambda f: write_arrays(f, x=PIXELS, y=CLASSES, z=CLASSES), "'z' is none of y, ue"),
+        (
+            lambda f: write_twice(f),
+            "'y' is none of y, ue, time_s, lat, lon, x_m, y_m, held_out, x, or stands twice",
+        ),
         (lambda f: truncate(f, 2000), "File is not a zip file"),
         (lambda f: truncate(f, 0), "File is not a zip file"),
-        (lambda f: write_bomb(f, (3, 10**12)), "x is not of (3, 1000000000000)"),
-        (lambda f: write_bomb(f, (3, 2)), "x is not of (3, 2), as its header says"),
+        (
+            lambda f: write_bomb(f, (3, 10**12)),
+            "cannot reshape array of size 3 into shape (3,1000000000000)",
+        ),
+        (lambda f: write_bomb(f, (3, 2)), "cannot reshape array of size 3 into shape (3,2)"),
         (lambda f: write_bomb(f, (-3, -1)), "cannot be read ("),
     ],
 )
@@ -142,16 +146,21 @@ def test_a_file_that_is_not_what_it_says_is_refused(write, words, tmp_path):
     [
         (
             {"y": CLASSES[:59]},
-            "x is of shape (60, 3, 4, 5) and type uint8, and there are 59 labels",
+            "x is of shape (60, 3, 4, 5) and type uint8; give a number",
         ),
-        ({"y": np.where(CLASSES == 3, 7, CLASSES)}, "5 classes from 0 to 7; number two or more of"),
+        (
+            {"y": np.where(CLASSES == 3, 7, CLASSES)},
+            "5 classes from 0 to 7; number two or more from",
+        ),
         ({"y": CLASSES * 0}, "1 classes from 0 to 0"),
         ({"y": np.where(CLASSES, 1.5, np.nan)}, "y: sample 0 has nan, which is no number"),
         ({"y": CLASSES.astype(complex)}, "y is of shape (60,) and type complex128"),
         ({"x": np.where(CLASSES == 2, np.nan, 0.0)}, "x: sample 2 has nan, which is no number"),
         ({"x": np.where(CLASSES == 2, np.inf, 0.0)[:, None]}, "x: sample 2 has inf"),
-        ({"x": np.array(["a"] * 60)}, "x: sample 0 has a, which is no number"),
-        ({"time_s": -1.0 * CLASSES}, "time_s: sample 1 has -1.0, which is no number from 0 to"),
+        ({"x": np.array(["a"] * 60)}, "x is of shape (60,) and type <U1"),
+        ({"y": np.zeros(0), "x": PIXELS[:0]}, "is of shape (0"),
+        ({"x": PLACES.astype(np.float16) + np.float16(np.inf)}, "x: sample 0 has inf"),
+        ({"time_s": -1.0 * CLASSES}, "time_s: sample 1 has -1, which is no number from 0 to"),
         ({"ue": CLASSES - 1}, "ue: sample 0 has -1, which is no number from 0 to"),
         ({"ue": PIXELS}, "ue is of shape (60, 3, 4, 5)"),
         ({"lat": CLASSES}, "has places by ['lat']; give inputs x, or lat and lon"),
@@ -203,41 +212,39 @@ assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 80_000
 def save_images(folder, mode="RGB", side=6):
     Image = pytest.importorskip("PIL.Image")
     for i in range(12):
-        path = folder / f"{'ab'[i // 6]}/{('cat', 'dog', 'emu')[i % 3]}/{i}.png"
+        path = folder / f"{('cat', 'dog', 'emu')[i % 3]}/{i:02}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         shape = (side, 5, 3) if mode == "RGB" else (side, 5)
         Image.fromarray(np.full(shape, i, np.uint8)).convert(mode).save(path)
     return folder
 
 
-def test_a_folder_of_images_has_its_owners_and_classes(tmp_path):
-    data = Samples(file=str(save_images(tmp_path)), hold_out=0.0)
+def test_a_folder_of_images_has_its_classes(tmp_path):
+    data = Samples(file=str(save_images(tmp_path / "a")), hold_out=0.0)
     assert data.read_sample_format() == SampleFormat((3, 6, 5), 3, 255.0)
     train = take_all(data, 2).train
     x = np.asarray(train.x)
-    assert train.count.tolist() == [6, 6]
-    assert_array_equal(x[:, 0] // 6, np.repeat([0, 1], 6))
+    assert sorted(x[:, 0]) == [*range(12)]
     assert_array_equal(x[:, 0] % 3, train.y)
     assert (x == x[:, :1]).all()
-    grey = Samples(file=str(save_images(tmp_path / "a", "L") / "a"))
+    grey = Samples(file=str(save_images(tmp_path / "b", "L")))
     assert grey.read_sample_format().shape == (1, 6, 5)
-    assert "several depths" in catch_line(Samples(file=str(tmp_path)).load)
+    (tmp_path / "c").mkdir()
+    assert "y is of shape (0,)" in catch_line(Samples(file=str(tmp_path / "c")).load)
+    Image = pytest.importorskip("PIL.Image")
+    pairs = [(Image.fromarray(pixels.transpose(1, 2, 0)), i % 5) for i, pixels in enumerate(PIXELS)]
+    assert Samples.from_dataset(pairs).digest == Samples.from_arrays(x=PIXELS, y=CLASSES).digest
 
 
 def test_images_of_other_colours_and_sizes_are_refused(tmp_path):
     save_images(tmp_path, "RGBA")
-    assert "colours RGBA; convert" in catch_line(Samples(file=str(tmp_path)).load)
+    assert "colours are RGBA" in catch_line(Samples(file=str(tmp_path)).load)
     save_images(tmp_path)
-    (tmp_path / "a/cat/0.png").write_bytes(b"\x89PNG\r\n\x1a\n")
-    assert "0.png: cannot be read" in catch_line(Samples(file=str(tmp_path)).load)
-    save_images(tmp_path / "a", "L", 7)
-    line = catch_line(Samples(file=str(tmp_path / "a")).load)
-    assert "several depths" in line
-    folder = tmp_path / "sizes"
-    save_images(folder)
+    (tmp_path / "cat/00.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    assert "00.png: cannot be read" in catch_line(Samples(file=str(tmp_path)).load)
     save_images(tmp_path / "other", side=7)
-    (tmp_path / "other/a/cat/0.png").rename(folder / "a/cat/0.png")
-    assert "all input arrays must have the same shape" in catch_line(Samples(file=str(folder)).load)
+    (tmp_path / "other/cat/00.png").rename(tmp_path / "cat/00.png")
+    assert "inhomogeneous shape" in catch_line(Samples(file=str(tmp_path)).load)
 
 
 FRAME = {"x_0": PLACES[:, 0], "x_1": PLACES[:, 1], "rsrp": -CLASSES * 1.0, "ue": ["b", "a"] * 30}
@@ -247,11 +254,10 @@ def test_a_table_is_its_arrays():
     pd = pytest.importorskip("pandas")
     same = Samples.from_arrays(x=PLACES, y=FRAME["rsrp"], ue=FRAME["ue"])
     frame = pd.DataFrame(FRAME | {"other": "text"})
-    for features in ((), ("x_0", "x_1")):
-        data = Samples.from_table(frame, features=features, label="rsrp")
-        assert data.digest
-        assert data.read_sample_format() == SampleFormat((2,), 0)
-        assert_array_equal(take_all(data, 2).train.x, take_all(same, 2).train.x)
+    data = Samples.from_table(frame, features=("x_0", "x_1"), label="rsrp")
+    assert data.digest == same.digest
+    assert data.read_sample_format() == SampleFormat((2,), 0)
+    assert_array_equal(take_all(data, 2).train.x, take_all(same, 2).train.x)
     listed = pd.DataFrame({"x": list(PIXELS), "y": CLASSES})
     assert Samples.from_table(listed).digest == Samples.from_arrays(x=PIXELS, y=CLASSES).digest
     hugging = type("Table", (dict,), {"column_names": ["x", "y"]})(
@@ -260,7 +266,7 @@ def test_a_table_is_its_arrays():
     train = take_all(Samples.from_table(hugging), 4).train
     assert_array_equal(train.x, take_all(Samples.from_arrays(x=PIXELS, y=CLASSES), 4).train.x)
     ragged = pd.DataFrame({"x": [np.zeros(i % 2 + 1) for i in range(60)], "y": CLASSES})
-    assert "same shape" in catch_line(lambda: Samples.from_table(ragged))
+    assert "inhomogeneous shape" in catch_line(lambda: Samples.from_table(ragged))
     assert "no column rsrp, z; give some of" in catch_line(
         lambda: Samples.from_table(listed, features=("z",), label="rsrp")
     )
@@ -272,14 +278,19 @@ def test_a_parquet_file_is_its_table(tmp_path, monkeypatch):
     file.write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     line = catch_line(Samples(file=str(file)).load)
-    assert "pyarrow is not installed; pip install 'netsim-fl[samples]'" in line
+    assert " is not installed; pip install 'netsim-fl[samples]'" in line
     monkeypatch.undo()
     pytest.importorskip("pyarrow")
     assert "cannot be read" in catch_line(Samples(file=str(file)).load)
     pd.DataFrame(FRAME).to_parquet(file)
-    data = Samples(file=str(file), label="rsrp")
-    same = Samples.from_table(pd.DataFrame(FRAME), label="rsrp")
+    columns = {"features": ("x_0", "x_1"), "label": "rsrp"}
+    data = Samples(file=str(file), **columns)
+    same = Samples.from_table(pd.DataFrame(FRAME), **columns)
     assert_array_equal(take_all(data, 2).train.x, take_all(same, 2).train.x)
+    pd.DataFrame({"x": PLACES.tolist(), "y": np.array(["a", "b"])[CLASSES % 2]}).to_parquet(file)
+    listed = Samples(file=str(file)).load()
+    assert_array_equal(listed.x, PLACES)
+    assert_array_equal(listed.label, CLASSES % 2)
 
 
 def test_a_data_set_of_torch_is_its_arrays():
@@ -349,7 +360,7 @@ def test_what_divides_nothing_is_refused():
     data = Samples.from_arrays(**numbers, partition=NearPlace())
     assert "no places; take quantity" in catch_line(data.start, 4, RNG)
     data = Samples.from_arrays(**numbers)
-    assert "world.ues.count: ue60 is to hold 1 of 60" in catch_line(data.start, 61, RNG)
+    assert "learning.data.samples: ue60 is to hold 1 of 60" in catch_line(data.start, 61, RNG)
     data = Samples.from_arrays(**numbers, ue=np.arange(60) // 6)
     line = catch_line(data.start, 4, RNG)
     assert line.startswith("world.ues.count: samples belong to 10 UEs, and the world has 4")
@@ -440,13 +451,13 @@ def test_degrees_become_metres_of_the_world():
 
 def test_a_part_says_what_it_has(tmp_path):
     classes = Samples.from_arrays(x=PIXELS, y=CLASSES)
-    numbers = Samples.from_arrays(x=PIXELS, y=CLASSES, labels="numbers")
+    numbers = Samples.from_arrays(x=PIXELS, y=CLASSES * 1.0)
     named = Samples.from_arrays(x=PIXELS, y=np.array(["b", "a", "c"])[CLASSES % 3])
     assert "class labels" in classes.offers
     assert "real labels" in numbers.offers
     assert numbers.read_sample_format().classes == 0
     assert_array_equal(named.load().y, np.array([1, 0, 2])[CLASSES % 3])
-    assert classes.digest != numbers.digest or numbers.labels != classes.labels
+    assert classes.digest != numbers.digest
     changed = PIXELS.copy()
     changed[7, 1, 2, 3] ^= 1
     assert Samples.from_arrays(x=changed, y=CLASSES).digest != classes.digest
