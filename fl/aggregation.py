@@ -29,13 +29,6 @@ class Aggregation(Part):
         return None
 
     @property
-    def expected_participation(self) -> float | None:
-        """Share of the UEs that its fixed weights assume; None: the weights depend on the
-        participants.
-        """
-        return None
-
-    @property
     def fewest_updates(self) -> int:
         """Number of updates of a model below which it merges none."""
         return 1
@@ -158,10 +151,6 @@ class Uniform(Aggregation):
     def weight(self) -> float:
         """Weight of every row, known before any arrives."""
         return 1.0 / (self.participation * self.clients)
-
-    @property
-    def expected_participation(self) -> float:
-        return self.participation
 
     def compute_weights(
         self, received: Received, facts: RoundContext, state: State

@@ -1,8 +1,8 @@
 """A folder of updates that were made before: a card in JSON, and files of rows. Reading one runs no
 code.
 
-``card.json`` (`UpdateCard`) says what updates belong to, and lists the files, one of each round and
-phase. A file of safetensors holds::
+``card.json`` (`UpdateCard`) says what updates belong to, and lists the files, one of each
+round. A file of safetensors holds::
 
     update (n, d)           trained parameters less those that training began from
     count (n,)              samples behind each row
@@ -45,8 +45,6 @@ class UpdateFile(Part):
     """number of the round; none: that in which time_s lies"""
     time_s: float = Field(0.0, ge=0)
     """when UEs trained, seconds of the world"""
-    phase: str = "all"
-    """phase of the learner"""
     rows: tuple[tuple[str, Annotated[int, Field(ge=0, lt=MAX_STATIONS)]], ...]
     """name of the UE and number of the model, from 0, of each row (n,)"""
     numbers: int
@@ -54,9 +52,9 @@ class UpdateFile(Part):
     models: tuple[int, int]
     """shape of the models (n_model, D)"""
 
-    def read(self, folder: Path, whole: bool = True) -> dict[str, FloatArray]:
-        """Its arrays, finite and of the shapes that the card says; not whole: the shapes of its
-        header are checked, and nothing is read. Raises BadInput.
+    def read(self, folder: Path) -> dict[str, FloatArray]:
+        """Its arrays, finite and of the shapes that the card says; the header is checked before
+        they are read. Raises BadInput.
         """
         from safetensors import safe_open
 
@@ -70,8 +68,6 @@ class UpdateFile(Part):
         ):
             shapes = {name: tensors.get_slice(name).get_shape() for name in expected}
             require(shapes == expected, path, f"has {shapes}, and the card says {expected}")
-            if not whole:
-                return {}
             digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
             require(digest == self.sha256, path, "has another SHA-256 than the card says")
             arrays = {name: tensors.get_tensor(name).astype(float) for name in expected}
@@ -90,8 +86,10 @@ class UpdateCard(Part):
     same: dict[str, Any] = Field(default_factory=dict)
     """what must be the same now: area_m, west, south, east and north end of the world, and keys of
     the learner `of`"""
-    constants: dict[str, tuple[tuple[float, float], ...]] = Field(default_factory=dict)
-    """centre_m and scale_m of standardised positions, per model; none: those of the learner `of`"""
+    constants: dict[Literal["centre_m", "scale_m"], tuple[float, float]] = Field(
+        default_factory=dict
+    )
+    """centre and scale of standardised positions; none: those of the learner `of`"""
     rounds: int
     """rounds that there were; in one without a file no UE trained"""
     files: tuple[UpdateFile, ...]

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from math import inf, nan
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -62,10 +63,9 @@ class Learner(Part):
         """The learner of a run: itself, or the one that made the updates that this one reads."""
         return self
 
-    def attach(self, world: "World", round_s: float, last: int, whole: bool) -> "Learner":
-        """What makes the updates of a run of `last` rounds in this world: itself.
-
-        whole : whether all that is read is looked at. Raises BadInput where it does not fit.
+    def attach(self, world: "World", round_s: float, last: int) -> "Learner":
+        """What makes the updates of a run of `last` rounds in this world: itself. Raises BadInput
+        where it does not fit.
         """
         return self
 
@@ -145,9 +145,11 @@ class Learner(Part):
         """
         return self.train_locally(model, phase, data, rng), state
 
-    @abstractmethod
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
-        """The next global models from the merged update (n_model, d)."""
+        """The next global models from the merged update (n_model, d): their sum, unless a learner
+        says otherwise.
+        """
+        return replace(model, parameters=model.parameters + merged)
 
     @abstractmethod
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:

@@ -10,10 +10,10 @@ from pydantic import Field, PrivateAttr
 from fl.learners import LEARNERS, Learner
 from fl.recorded_updates import CARD, UpdateCard, UpdateFile, require
 from fl.types import DenseUpdates, HeldOut, Local, Metrics, Model, Public, Updates
-from netsim.columns import number_row
+from netsim.columns import no_ints, number_row
 from netsim.part import FILE_NAME
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import IntArray
 from netsim.world.world import World
 
 _PROMISES = {"bound", "record bound"}
@@ -27,7 +27,7 @@ class Recorded(Learner):
     --updates`, or of a federation elsewhere (see `fl.recorded_updates`). Its UEs are those of the
     world with the same names; a UE that has data but no update in a round takes no part in it.
     Models that a file has of its round are published, whatever the merge before made. No update
-    from a file promises a bound.
+    from a file promises a bound. Learners with several uploads in a round have none.
     """
 
     kind: Literal["recorded"] = "recorded"
@@ -39,8 +39,8 @@ class Recorded(Learner):
     """the learner that made the updates"""
 
     _card: UpdateCard = PrivateAttr()
-    _files: dict[tuple[int, str], tuple[UpdateFile, IntArray]] = PrivateAttr({})
-    """(round, phase) -> its file, and the numbers of its rows (n,)"""
+    _files: dict[int, tuple[UpdateFile, IntArray]] = PrivateAttr({})
+    """round -> its file, and the numbers of its rows (n,)"""
 
     reference = "netsim: updates that were made before"
     example: ClassVar = {"kind": "recorded", "folder": "updates", "of": {"kind": "rsrp-net"}}
@@ -60,15 +60,10 @@ class Recorded(Learner):
         return self.of.offers - _PROMISES
 
     @property
-    def phases(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Its phases."""
-        return self.of.phases
-
-    @property
     def _path(self) -> Path:
         return Path(self.card or Path(self.folder) / CARD)
 
-    def attach(self, world: World, round_s: float, last: int, whole: bool) -> Self:
+    def attach(self, world: World, round_s: float, last: int) -> Self:
         path = self._path
         card = UpdateCard.read(path)
         here = self.of.model_dump(mode="json") | {"area_m": [*astuple(world.area)]}
@@ -76,17 +71,15 @@ class Recorded(Learner):
             now = here.get(key, value)
             require(now == value, path, f"{key} was {value!r}, and is {now!r}")
         ues = {name: ue for ue, name in enumerate(world.ues)}
-        files = dict[tuple[int, str], tuple[UpdateFile, IntArray]]()
+        files = dict[int, tuple[UpdateFile, IntArray]]()
         for entry in card.files:
             unknown = sorted({name for name, _ in entry.rows} - ues.keys())
             require(not unknown, path, f"the world has no UE {unknown[:1]}; it has {world.ues[:3]}")
             row = np.array([number_row(ues[name], model) for name, model in entry.rows], int)
             number = entry.round or world.clock.count_rounds(entry.time_s, round_s)
-            files[number, entry.phase] = entry, row
-            entry.read(Path(self.folder), whole)
-        require(len(files) == len(card.files), path, "two files are of one round and phase")
-        odd = {(number, name) for number, _ in files for name in self.phases} ^ files.keys()
-        require(not odd, path, f"of round and phase {sorted(odd)[:1]} is no file, or no phase")
+            files[number] = entry, row
+            entry.read(Path(self.folder))
+        require(len(files) == len(card.files), path, "two files are of one round")
         fits = last <= card.rounds
         require(fits, path, f"it has {card.rounds:,} rounds, the study {last:,}; play fewer")
         attached = self.model_copy()
@@ -96,39 +89,28 @@ class Recorded(Learner):
 
     def init(self, public: Public, rng: Rng) -> Model:
         start = self.of.init(public, rng)
-        constants = {name: np.array(value) for name, value in self._card.constants.items()}
-        known = {name: value.shape for name, value in start.constants.items()}
-        known["models"] = start.parameters.shape
-        shapes = [(name, value.shape) for name, value in constants.items()]
-        shapes += [("models", entry.models) for entry in self._card.files]
-        for name, shape in shapes:
-            expected = known.get(name)
-            require(shape == expected, self._path, f"{name} is {shape}, the learner has {expected}")
+        expected = start.parameters.shape
+        for entry in self._card.files:
+            fits = entry.models == expected
+            require(fits, self._path, f"models are {entry.models}, the learner has {expected}")
+        ones = np.ones((public.n_model, 1))
+        constants = {name: ones * value for name, value in self._card.constants.items()}
         return replace(start, constants=start.constants | constants)
 
     def start_round(self, number: int, model: Model, local: Local) -> tuple[Model, Local]:
-        files = [
-            self._files[key] for phase in self.phases if (key := (number, phase)) in self._files
-        ]
-        if not files:
-            return model, local.select(np.zeros(len(local.ue), bool))
-        for _, row in files:
-            local = local.select(np.isin(local.row, row))
-        parameters = files[0][0].read(Path(self.folder))["parameters"]
-        return replace(model, parameters=parameters), local
+        entry, row = self._files.get(number, (None, no_ints()))
+        if entry is not None:
+            model = replace(model, parameters=entry.read(Path(self.folder))["parameters"])
+        return model, local.select(np.isin(local.row, row))
 
     def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
-        if (rng.round, phase) not in self._files:  # of a round without UEs
+        if rng.round not in self._files:  # of a round without UEs
             return self.of.train_locally(model, phase, data, rng)
-        entry, row = self._files[rng.round, phase]
+        entry, row = self._files[rng.round]
         arrays = entry.read(Path(self.folder))
         order = np.argsort(row)
         place = order[np.searchsorted(row, data.row, sorter=order)]
-        count = arrays["count"][place]
-        return DenseUpdates(data.ue, data.model, count, arrays["update"][place], phase)
-
-    def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
-        return self.of.step(model, phase, merged)
+        return DenseUpdates(data.ue, data.model, arrays["count"][place], arrays["update"][place])
 
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         return self.of.evaluate(model, held_out)

@@ -36,14 +36,13 @@ class Keeper(Probe):
         content = save(
             {"update": dense.values, "count": dense.count, "parameters": model.parameters}
         )
-        path = self.folder / f"{facts.round:06d}-{dense.phase}.safetensors"
+        path = self.folder / f"{facts.round:06d}.safetensors"
         path.write_bytes(content)
         names = [self.ues[ue] for ue in dense.ue]
         entry = UpdateFile(
             file=path.name,
             sha256=hashlib.sha256(content).hexdigest(),
             round=facts.round,
-            phase=dense.phase,
             rows=tuple(zip(names, dense.model.tolist(), strict=True)),
             numbers=dense.n_parameters,
             models=model.parameters.shape,
@@ -63,6 +62,9 @@ def export_updates(folder: Path, out: Path, watch: Watch) -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     with create_scratch_folder(".updates-", out.parent) as scratch, use_one_thread():
         job = build_repetition(folder / MANIFEST, scratch / "run", False)
+        learner = job.study.learned.learner.trained
+        is_once = not learner.has_several_phases
+        require(is_once, folder, f"UEs of {learner.kind_name()} upload more than once a round")
         play = LearningPlay(job, job.study, prepare_study(job.study, watch), watch)
         keeper = Keeper(scratch / "updates", list(play.world.ues))
         keeper.folder.mkdir()
@@ -70,7 +72,7 @@ def export_updates(folder: Path, out: Path, watch: Watch) -> int:
         play.play()
         differences = list(compare_tables(folder, job.folder, ["updates.csv"]))
         require(not differences, folder, f"does not repeat: {differences[:1]}")
-        keys = job.study.learned.learner.trained.model_dump(mode="json")
+        keys = learner.model_dump(mode="json")
         # files may lie elsewhere when they are read
         same = {key: value for key, value in keys.items() if "/" not in str(value)}
         same["area_m"] = [*astuple(play.world.area)]
