@@ -63,11 +63,11 @@ class Learner(Part):
         """The learner of a run: itself, or the one that made the updates that this one reads."""
         return self
 
-    def attach(self, world: "World", round_s: float, last: int) -> "Learner":
-        """What makes the updates of a run of `last` rounds in this world: itself. Raises BadInput
-        where it does not fit.
+    def attach(self, trained: "Learner", world: "World", round_s: float, last: int) -> "Learner":
+        """What makes the updates of a run of `last` rounds in this world: `trained`, the same ready
+        for the data. Raises BadInput where it does not fit.
         """
-        return self
+        return trained
 
     def start_round(self, number: int, model: Model, local: Local) -> tuple[Model, Local]:
         """The models that a round publishes, and the data of UEs that take part in it."""

@@ -10,7 +10,6 @@ from fl.networks.user_code import UserCode
 from fl.types import DenseUpdates, Local, Model, SampleFormat, State, Updates
 from netsim.part import CODE_NAME
 from netsim.rng import Rng
-from netsim.units import FloatArray
 
 
 class Flower(TorchNet):
@@ -61,15 +60,22 @@ class Flower(TorchNet):
         self, model: Model, phase: str, data: Local, state: State, rng: Rng
     ) -> tuple[Updates, State]:
         import torch
-        from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+        from flwr.app import ArrayRecord, ConfigRecord, Context, Message, Metadata, RecordDict
+        from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
+        from flwr.proto.recorddict_pb2 import RecordDict as Memory
 
+        client = self._client or self._app_code.load()
         x, y = self._prepare_samples(model, data.model[data.row_of_sample], data.x, data.y)
         net = self.build_net(model)
         samples = net.to_inputs(x).cpu().numpy(), net.to_labels(y).cpu().numpy()
         pieces = net.unpack(torch.from_numpy(model.parameters[data.model]).to(net.dtype))
-        config = {"server-round": rng.round, "lr": self.learning_rate}
-        config["local-epochs"] = self.local_epochs
-        config["batch-size"] = 0 if self.batch_size == "all" else self.batch_size
+        config = {
+            "server-round": rng.round,
+            "lr": self.learning_rate,
+            "local-epochs": self.local_epochs,
+            "batch-size": 0 if self.batch_size == "all" else self.batch_size,
+        }
+        metadata = Metadata(1, "", 0, 1, "", str(rng.round), 0.0, 3600.0, "train")
         values = np.zeros((len(data.ue), net.d))
         count = data.count.astype(float)
         seeds = (rng.uniform("client", data.row) * 2**53).astype(int).tolist()
@@ -82,27 +88,19 @@ class Flower(TorchNet):
                 "samples": ArrayRecord([array[taken] for array in samples]),
                 "config": ConfigRecord(config),
             }
-            message = Message(RecordDict(records), 1, "train", group_id=str(rng.round))
+            message = Message(content=RecordDict(records), metadata=metadata)
+            memory = Memory.FromString(states.get(row, np.zeros(0, np.uint8)).tobytes())
+            ue = int(data.ue[i])
+            context = Context(1, ue, {"partition-id": ue}, recorddict_from_proto(memory), config)
             with torch.random.fork_rng(), self._app_code.blame("training"):
                 torch.manual_seed(seeds[i])
-                reply, states[row] = self._call_client(message, int(data.ue[i]), states.get(row))
+                reply = client(message, context).content
                 after = next(iter(reply.array_records.values())).to_torch_state_dict()
                 moved = [(after[name].double() - before[name]).flatten() for name in net.names]
                 values[i] = torch.cat(moved)
                 for metrics in reply.metric_records.values():
                     count[i] = metrics.get("num-examples", count[i])
+                memory = recorddict_to_proto(context.state)
+            content = memory.SerializeToString(deterministic=True)
+            states[row] = np.frombuffer(content, np.uint8)
         return DenseUpdates(data.ue, data.model, count, values), states
-
-    def _call_client(self, message: Any, ue: int, memory: Any) -> tuple[Any, FloatArray]:
-        """The content of the reply of a UE's client, and the bytes of its next memory."""
-        from flwr.app import Context
-        from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
-        from flwr.proto.recorddict_pb2 import RecordDict as Stored
-
-        stored = Stored.FromString(b"" if memory is None else memory.tobytes())
-        config = dict(message.content["config"])
-        context = Context(1, ue, {"partition-id": ue}, recorddict_from_proto(stored), config)
-        client = self._client or self._app_code.load()
-        reply = client(message, context)
-        memory = recorddict_to_proto(context.state).SerializeToString(deterministic=True)
-        return reply.content, np.frombuffer(memory, np.uint8)

@@ -11,6 +11,7 @@ from fl.learners import LEARNERS, Learner
 from fl.recorded_updates import CARD, UpdateCard, UpdateFile, require
 from fl.types import DenseUpdates, HeldOut, Local, Metrics, Model, Public, Updates
 from netsim.columns import no_ints, number_row
+from netsim.errors import BadInput
 from netsim.part import FILE_NAME
 from netsim.rng import Rng
 from netsim.units import IntArray
@@ -63,7 +64,7 @@ class Recorded(Learner):
     def _path(self) -> Path:
         return Path(self.card or Path(self.folder) / CARD)
 
-    def attach(self, world: World, round_s: float, last: int) -> Self:
+    def attach(self, trained: Learner, world: World, round_s: float, last: int) -> Self:
         path = self._path
         card = UpdateCard.read(path)
         here = self.of.model_dump(mode="json") | {"area_m": [*astuple(world.area)]}
@@ -73,16 +74,17 @@ class Recorded(Learner):
         ues = {name: ue for ue, name in enumerate(world.ues)}
         files = dict[int, tuple[UpdateFile, IntArray]]()
         for entry in card.files:
-            unknown = sorted({name for name, _ in entry.rows} - ues.keys())
-            require(not unknown, path, f"the world has no UE {unknown[:1]}; it has {world.ues[:3]}")
-            row = np.array([number_row(ues[name], model) for name, model in entry.rows], int)
+            try:
+                row = np.array([number_row(ues[name], model) for name, model in entry.rows], int)
+            except KeyError as name:
+                raise BadInput(f"{path}: the world has no UE {name}") from None
             number = entry.round or world.clock.count_rounds(entry.time_s, round_s)
+            require(number not in files, path, f"two files are of round {number}")
             files[number] = entry, row
             entry.read(Path(self.folder))
-        require(len(files) == len(card.files), path, "two files are of one round")
-        fits = last <= card.rounds
-        require(fits, path, f"it has {card.rounds:,} rounds, the study {last:,}; play fewer")
-        attached = self.model_copy()
+        problem = f"it has {card.rounds:,} rounds, the study {last:,}; play fewer"
+        require(last <= card.rounds, path, problem)
+        attached = self.model_copy(update={"of": trained})
         attached._card = card
         attached._files = files
         return attached

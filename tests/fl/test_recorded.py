@@ -181,11 +181,11 @@ HOSTILE = [
     (
         "card",
         lambda c: c["files"][0]["rows"][0].__setitem__(0, "ann"),
-        "the world has no UE ['ann']",
+        "the world has no UE 'ann'",
     ),
     ("card", lambda c: c["files"][0]["rows"].pop(), "and the card says {'update': [4, 51]"),
     ("card", lambda c: c["files"][0]["rows"][0].__setitem__(1, -1), "greater than or equal to 0"),
-    ("card", set_entry(round=2), "two files are of one round"),
+    ("card", set_entry(round=2), "two files are of round 2"),
     ("card", lambda card: card.update(rounds=1), "it has 1 rounds, the study 2"),
     ("card", lambda card: card.update(format=2), "Input should be 1"),
     ("card", lambda card: card["same"].update(hidden=[6, 5]), "hidden was [6, 5], and is [6, 4]"),
