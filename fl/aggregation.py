@@ -29,13 +29,6 @@ class Aggregation(Part):
         return None
 
     @property
-    def expected_participation(self) -> float | None:
-        """Share of the UEs that its fixed weights assume; None: the weights depend on the
-        participants.
-        """
-        return None
-
-    @property
     def fewest_updates(self) -> int:
         """Number of updates of a model below which it merges none."""
         return 1
@@ -89,11 +82,10 @@ def normalise_masses(
     """exp(log_mass) / its sum over the decoded rows of the same model: (n,), 0 where not
     decoded.
     """
-    highest = np.full(n_model, -np.inf)
-    np.maximum.at(highest, model[decoded], log_mass[decoded])
-    mass = np.zeros(len(model))
-    mass[decoded] = np.exp(log_mass[decoded] - highest[model[decoded]])
-    return divide_by_sums(mass, model, n_model)
+    heard = np.where(decoded, log_mass, -np.inf)
+    highest = np.full(n_model, np.finfo(float).min)
+    np.maximum.at(highest, model, heard)
+    return divide_by_sums(np.exp(heard - highest[model]), model, n_model)
 
 
 def divide_by_sums(mass: FloatArray, model: IntArray, n_model: int) -> FloatArray:
@@ -158,10 +150,6 @@ class Uniform(Aggregation):
     def weight(self) -> float:
         """Weight of every row, known before any arrives."""
         return 1.0 / (self.participation * self.clients)
-
-    @property
-    def expected_participation(self) -> float:
-        return self.participation
 
     def compute_weights(
         self, received: Received, facts: RoundContext, state: State
@@ -276,19 +264,12 @@ class Wasserstein(Aggregation):
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """Rows to weigh, and labels of the right sort."""
-        rows = {"updates": "weighs single updates, and a sum of them is all that the server gets"}
+        word, reason = "class labels", "compares classes; for real labels take label-range"
         if self.distance == "label-range":
-            return {
-                **rows,
-                "real labels": (
-                    "distance: label-range compares real labels; for classes take total-variation"
-                ),
-            }
+            word, reason = "real labels", "compares real labels; for classes take total-variation"
         return {
-            **rows,
-            "class labels": (
-                f"distance: {self.distance} compares classes; for real labels take label-range"
-            ),
+            "updates": "weighs single updates, and a sum of them is all that the server gets",
+            word: f"distance: {self.distance} {reason}",
         }
 
     def notices(self, prepared: Prepared) -> Iterator[Notice]:

@@ -3,7 +3,7 @@ spend on it.
 """
 
 from abc import abstractmethod
-from dataclasses import field, replace
+from dataclasses import replace
 from math import floor
 from typing import ClassVar, Literal, Self
 
@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.types import State
-from netsim.columns import frozen, no_floats
+from netsim.columns import frozen
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -38,10 +38,10 @@ class Conditions:
     wall_s: float
     position_m: FloatArray
     home_m: FloatArray
-    rsrp_dbm: FloatArray = field(default_factory=no_floats)
-    sinr: FloatArray = field(default_factory=no_floats)
-    rate_bps: FloatArray = field(default_factory=no_floats)
-    lost: FloatArray = field(default_factory=no_floats)
+    rsrp_dbm: FloatArray
+    sinr: FloatArray
+    rate_bps: FloatArray
+    lost: FloatArray
 
 
 class Availability(Part):

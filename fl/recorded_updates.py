@@ -1,31 +1,31 @@
 """A folder of updates that were made before: a card in JSON, and files of rows. Reading one runs no
 code.
 
-``card.json`` (`UpdateCard`) says what updates belong to, and lists the files, one of each round and
-phase. A file of safetensors holds::
+``card.json`` (`UpdateCard`) says what updates belong to, and lists the files, one of each
+round. A file of safetensors holds::
 
     update (n, d)           trained parameters less those that training began from
     count (n,)              samples behind each row
-    parameters (n_model, D) models that training began from; needed in the first file
+    parameters (n_model, D) models that training began from
 """
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field, ValidationError
+from pydantic import Field
 
+from fl.data.sample_files import blame_source
+from netsim.columns import MAX_STATIONS
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.safe import open_regular, read_content
+from netsim.units import FloatArray
 
 CARD = "card.json"
 _MAX_CARD_BYTES = 1 << 28
 _MAX_BYTES = 1 << 33
-Arrays = Mapping[str, NDArray[Any]]
 
 
 def require(fits: object, path: Path, problem: str) -> None:
@@ -45,37 +45,32 @@ class UpdateFile(Part):
     """number of the round; none: that in which time_s lies"""
     time_s: float = Field(0.0, ge=0)
     """when UEs trained, seconds of the world"""
-    phase: str = "all"
-    """phase of the learner"""
-    rows: tuple[tuple[str, int], ...]
+    rows: tuple[tuple[str, Annotated[int, Field(ge=0, lt=MAX_STATIONS)]], ...]
     """name of the UE and number of the model, from 0, of each row (n,)"""
     numbers: int
     """numbers of a row (d)"""
+    models: tuple[int, int]
+    """shape of the models (n_model, D)"""
 
-    def read(self, folder: Path, whole: bool = True) -> Arrays:
-        """Its arrays, finite and of the shapes that the card says; not whole: the shapes of its
-        header are checked, and nothing is read. Raises BadInput.
+    def read(self, folder: Path) -> dict[str, FloatArray]:
+        """Its arrays, finite and of the shapes that the card says; the header is checked before
+        they are read. Raises BadInput.
         """
-        from safetensors import SafetensorError, safe_open
+        from safetensors import safe_open
 
         path = folder / self.file
         n = len(set(self.rows))
-        try:
-            with (
-                open_regular(path, _MAX_BYTES, is_ours=True) as file,
-                safe_open(path, "np") as tensors,
-            ):
-                for name, shape in ("update", [n, self.numbers]), ("count", [n]):
-                    actual = tensors.get_slice(name).get_shape()
-                    require(actual == shape, path, f"{name} is {actual}, and the card says {shape}")
-                if not whole:
-                    return {}
-                digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-                require(digest == self.sha256, path, "has another SHA-256 than the card says")
-                names = tensors.keys()
-                arrays = {name: tensors.get_tensor(name).astype(float) for name in names}
-        except (OSError, SafetensorError, TypeError) as error:
-            raise BadInput(f"{path}: is no file of updates ({error})") from None
+        expected = {"update": [n, self.numbers], "count": [n], "parameters": [*self.models]}
+        with (
+            blame_source(path),
+            open_regular(path, _MAX_BYTES, is_ours=True) as file,
+            safe_open(path, "np") as tensors,
+        ):
+            shapes = {name: tensors.get_slice(name).get_shape() for name in expected}
+            require(shapes == expected, path, f"has {shapes}, and the card says {expected}")
+            digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+            require(digest == self.sha256, path, "has another SHA-256 than the card says")
+            arrays = {name: tensors.get_tensor(name).astype(float) for name in expected}
         is_finite = all(np.isfinite(array).all() for array in arrays.values())
         require(is_finite, path, "holds numbers that are not finite; leave out such rows")
         return arrays
@@ -91,20 +86,17 @@ class UpdateCard(Part):
     same: dict[str, Any] = Field(default_factory=dict)
     """what must be the same now: area_m, west, south, east and north end of the world, and keys of
     the learner `of`"""
-    constants: dict[str, tuple[tuple[float, float], ...]] = Field(default_factory=dict)
-    """centre_m and scale_m of standardised positions, per model; none: those of the learner `of`"""
-    empty_rounds: tuple[int, ...] = ()
-    """rounds in which no UE trained"""
-    files: tuple[UpdateFile, ...] = Field(min_length=1)
+    constants: dict[Literal["centre_m", "scale_m"], tuple[float, float]] = Field(
+        default_factory=dict
+    )
+    """centre and scale of standardised positions; none: those of the learner `of`"""
+    rounds: int
+    """rounds that there were; in one without a file no UE trained"""
+    files: tuple[UpdateFile, ...]
     """the files"""
 
     @classmethod
     def read(cls, path: Path) -> "UpdateCard":
         """The card in a file. Raises BadInput."""
-        try:
+        with blame_source(path):
             return cls.model_validate_json(read_content(path, _MAX_CARD_BYTES), strict=True)
-        except OSError as error:
-            raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
-        except ValidationError as error:
-            wrong = error.errors()[0]
-            raise BadInput(f"{path}: {wrong['loc']}: {wrong['msg']}") from None

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from math import inf, nan
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -62,12 +63,11 @@ class Learner(Part):
         """The learner of a run: itself, or the one that made the updates that this one reads."""
         return self
 
-    def attach(self, world: "World", round_s: float, last: int, whole: bool) -> "Learner":
-        """What makes the updates of a run of `last` rounds in this world: itself.
-
-        whole : whether all that is read is looked at. Raises BadInput where it does not fit.
+    def attach(self, trained: "Learner", world: "World", round_s: float, last: int) -> "Learner":
+        """What makes the updates of a run of `last` rounds in this world: `trained`, the same ready
+        for the data. Raises BadInput where it does not fit.
         """
-        return self
+        return trained
 
     def start_round(self, number: int, model: Model, local: Local) -> tuple[Model, Local]:
         """The models that a round publishes, and the data of UEs that take part in it."""
@@ -145,9 +145,11 @@ class Learner(Part):
         """
         return self.train_locally(model, phase, data, rng), state
 
-    @abstractmethod
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
-        """The next global models from the merged update (n_model, d)."""
+        """The next global models from the merged update (n_model, d): their sum, unless a learner
+        says otherwise.
+        """
+        return replace(model, parameters=model.parameters + merged)
 
     @abstractmethod
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:

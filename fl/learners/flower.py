@@ -10,7 +10,6 @@ from fl.networks.user_code import UserCode
 from fl.types import DenseUpdates, Local, Model, SampleFormat, State, Updates
 from netsim.part import CODE_NAME
 from netsim.rng import Rng
-from netsim.units import FloatArray
 
 
 class Flower(TorchNet):
@@ -33,8 +32,6 @@ class Flower(TorchNet):
 
     _client: Any = PrivateAttr(None)
     """the ClientApp, once it is imported"""
-    _samples: SampleFormat | None = PrivateAttr(None)
-    """format of the samples that it is ready for; none: positions"""
 
     reference: ClassVar = (
         "Beutel et al., Flower: A Friendly Federated Learning Research Framework, 2020"
@@ -51,8 +48,7 @@ class Flower(TorchNet):
 
     def prepare(self, samples: SampleFormat | None, may_import: bool) -> Self:
         self._app_code.check()
-        prepared = super().prepare(samples, may_import).model_copy()
-        prepared._samples = samples
+        prepared = super().prepare(samples, may_import)
         if may_import:
             prepared._client = self._app_code.load()
         return prepared
@@ -60,57 +56,52 @@ class Flower(TorchNet):
     def start_ues(self, n_ue: int) -> State:
         return {}
 
-    def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
-        return self.train_with_state(model, phase, data, {}, rng)[0]
-
     def train_with_state(
         self, model: Model, phase: str, data: Local, state: State, rng: Rng
     ) -> tuple[Updates, State]:
         import torch
-        from flwr.app import ArrayRecord, ConfigRecord, Message, Metadata, RecordDict
+        from flwr.app import ArrayRecord, ConfigRecord, Context, Message, Metadata, RecordDict
+        from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
+        from flwr.proto.recorddict_pb2 import RecordDict as Memory
 
+        client = self._client or self._app_code.load()
         x, y = self._prepare_samples(model, data.model[data.row_of_sample], data.x, data.y)
-        net = self._build(self._samples)
-        inputs = net.to_inputs(torch.from_numpy(x)).cpu().numpy()
-        labels = net.to_labels(y).cpu().numpy()
-        config = {"server-round": rng.round, "lr": self.learning_rate}
-        config["local-epochs"] = self.local_epochs
-        config["batch-size"] = 0 if self.batch_size == "all" else self.batch_size
+        net = self.build_net(model)
+        inputs = net.to_inputs(torch.from_numpy(x))
+        samples = inputs.cpu().numpy(), net.to_labels(y).cpu().numpy()
+        pieces = net.unpack(torch.from_numpy(model.parameters[data.model]).to(net.dtype))
+        config = {
+            "server-round": rng.round,
+            "lr": self.learning_rate,
+            "local-epochs": self.local_epochs,
+            "batch-size": 0 if self.batch_size == "all" else self.batch_size,
+        }
         metadata = Metadata(1, "", 0, 1, "", str(rng.round), 0.0, 3600.0, "train")
         values = np.zeros((len(data.ue), net.d))
         count = data.count.astype(float)
         seeds = (rng.uniform("client", data.row) * 2**53).astype(int).tolist()
         states = dict(state)
         for i, row in enumerate(map(str, data.row.tolist())):
-            pieces = net.unpack(torch.from_numpy(model.parameters[data.model[i], None]))
-            named = {k: piece[0].to(net.dtype) for k, piece in zip(net.names, pieces, strict=True)}
-            samples = slice(data.ptr[i], data.ptr[i + 1])
+            before = {name: piece[i] for name, piece in zip(net.names, pieces, strict=True)}
+            taken = slice(data.ptr[i], data.ptr[i + 1])
             records = {
-                "arrays": ArrayRecord(net.module.state_dict() | named),
-                "samples": ArrayRecord([inputs[samples], labels[samples]]),
+                "arrays": ArrayRecord(net.module.state_dict() | before),
+                "samples": ArrayRecord([array[taken] for array in samples]),
                 "config": ConfigRecord(config),
             }
             message = Message(content=RecordDict(records), metadata=metadata)
+            memory = Memory.FromString(states.get(row, np.zeros(0, np.uint8)).tobytes())
+            ue = int(data.ue[i])
+            context = Context(1, ue, {"partition-id": ue}, recorddict_from_proto(memory), config)
             with torch.random.fork_rng(), self._app_code.blame("training"):
                 torch.manual_seed(seeds[i])
-                reply, states[row] = self._call_client(message, int(data.ue[i]), states.get(row))
+                reply = client(message, context).content
                 after = next(iter(reply.array_records.values())).to_torch_state_dict()
-                moved = [(after[k].double() - named[k].double()).flatten() for k in net.names]
-                values[i] = torch.cat(moved).numpy()
+                moved = [(after[name].double() - before[name]).flatten() for name in net.names]
+                values[i] = torch.cat(moved)
                 for metrics in reply.metric_records.values():
                     count[i] = metrics.get("num-examples", count[i])
+                memory = recorddict_to_proto(context.state)
+            content = memory.SerializeToString(deterministic=True)
+            states[row] = np.frombuffer(content, np.uint8)
         return DenseUpdates(data.ue, data.model, count, values), states
-
-    def _call_client(self, message: Any, ue: int, memory: Any) -> tuple[Any, FloatArray]:
-        """The content of the reply of a UE's client, and the bytes of its next memory."""
-        from flwr.app import Context
-        from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
-        from flwr.proto.recorddict_pb2 import RecordDict as Stored
-
-        stored = Stored.FromString(b"" if memory is None else memory.tobytes())
-        state = recorddict_from_proto(stored)
-        context = Context(1, ue, {"partition-id": ue}, state, dict(message.content["config"]))
-        client = self._client or self._app_code.load()
-        reply = client(message, context)
-        memory = recorddict_to_proto(context.state).SerializeToString(deterministic=True)
-        return reply.content, np.frombuffer(memory, np.uint8)

@@ -1,8 +1,8 @@
 """A learner whose updates were made before, and are read."""
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr
@@ -10,9 +10,11 @@ from pydantic import Field, PrivateAttr
 from fl.learners import LEARNERS, Learner
 from fl.recorded_updates import CARD, UpdateCard, UpdateFile, require
 from fl.types import DenseUpdates, HeldOut, Local, Metrics, Model, Public, Updates
+from netsim.columns import no_ints, number_row
+from netsim.errors import BadInput
 from netsim.part import FILE_NAME
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import IntArray
 from netsim.world.world import World
 
 _PROMISES = {"bound", "record bound"}
@@ -26,10 +28,7 @@ class Recorded(Learner):
     --updates`, or of a federation elsewhere (see `fl.recorded_updates`). Its UEs are those of the
     world with the same names; a UE that has data but no update in a round takes no part in it.
     Models that a file has of its round are published, whatever the merge before made. No update
-    from a file promises a bound.
-
-    Without `of` a row is numbers alone: the ledger, sums, defenses and the radio treat it as any
-    other, and attacks that read layers, signals or positions, or train, are refused.
+    from a file promises a bound. Learners with several uploads in a round have none.
     """
 
     kind: Literal["recorded"] = "recorded"
@@ -37,113 +36,83 @@ class Recorded(Learner):
     """the folder of updates"""
     card: Annotated[str, FILE_NAME] | None = Field(None, min_length=1)
     """path of its card; none: card.json in it"""
-    of: Annotated[Learner, LEARNERS] | None = None
-    """the learner that made the updates; none: rows of numbers alone"""
+    of: Annotated[Learner, LEARNERS]
+    """the learner that made the updates"""
 
-    _files: dict[tuple[int, str], UpdateFile] = PrivateAttr({})
-    """(round, phase) -> its file"""
-    _ues: tuple[str, ...] = PrivateAttr(())
-    """names of the UEs of the world"""
+    _card: UpdateCard = PrivateAttr()
+    _files: dict[int, tuple[UpdateFile, IntArray]] = PrivateAttr({})
+    """round -> its file, and the numbers of its rows (n,)"""
 
     reference = "netsim: updates that were made before"
     example: ClassVar = {"kind": "recorded", "folder": "updates", "of": {"kind": "rsrp-net"}}
 
     @property
     def trained(self) -> Learner:
-        return self.of or self
+        return self.of
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """What the learner `of` needs."""
-        return getattr(self.of, "needs", {})
+        return self.of.needs
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """What it offers, without promises of training."""
-        return getattr(self.of, "offers", frozenset()) - _PROMISES
+        return self.of.offers - _PROMISES
 
     @property
-    def phases(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Its phases."""
-        return getattr(self.of, "phases", ("all",))
-
-    @property
-    def _card_path(self) -> Path:
+    def _path(self) -> Path:
         return Path(self.card or Path(self.folder) / CARD)
 
-    def attach(self, world: World, round_s: float, last: int, whole: bool) -> Self:
-        path = self._card_path
+    def attach(self, trained: Learner, world: World, round_s: float, last: int) -> Self:
+        path = self._path
         card = UpdateCard.read(path)
-        here = {"area_m": [*world.area.low_m.tolist(), *world.area.high_m.tolist()]}
-        here |= {} if self.of is None else self.of.model_dump(mode="json")
+        here = self.of.model_dump(mode="json") | {"area_m": [*astuple(world.area)]}
         for key, value in card.same.items():
             now = here.get(key, value)
             require(now == value, path, f"{key} was {value!r}, and is {now!r}")
-        names = [name for entry in card.files for name, _ in entry.rows]
-        unknown = sorted(set(names).difference(world.ues))
-        require(not unknown, path, f"the world has no UE {unknown[:1]}; it has {world.ues[:3]}")
-        files = {
-            (entry.round or world.clock.count_rounds(entry.time_s, round_s), entry.phase): entry
-            for entry in card.files
-        }
-        require(len(files) == len(card.files), path, "two files are of one round and phase")
-        rounds = set(range(1, last + 1)).difference(card.empty_rounds)
-        missing = sorted({(k, name) for k in rounds for name in self.phases} - files.keys())
-        require(
-            not missing, path, f"no file is of round and phase {missing[:1]}; play fewer rounds"
-        )
+        ues = {name: ue for ue, name in enumerate(world.ues)}
+        files = dict[int, tuple[UpdateFile, IntArray]]()
         for entry in card.files:
-            entry.read(Path(self.folder), whole)
-        attached = self.model_copy()
+            try:
+                row = np.array([number_row(ues[name], model) for name, model in entry.rows], int)
+            except KeyError as name:
+                raise BadInput(f"{path}: the world has no UE {name}") from None
+            number = entry.round or world.clock.count_rounds(entry.time_s, round_s)
+            require(number not in files, path, f"two files are of round {number}")
+            files[number] = entry, row
+            entry.read(Path(self.folder))
+        problem = f"it has {card.rounds:,} rounds, the study {last:,}; play fewer"
+        require(last <= card.rounds, path, problem)
+        attached = self.model_copy(update={"of": trained})
+        attached._card = card
         attached._files = files
-        attached._ues = tuple(world.ues)
         return attached
 
     def init(self, public: Public, rng: Rng) -> Model:
-        card = UpdateCard.read(self._card_path)
-        entry = card.files[0]
-        path = Path(self.folder) / entry.file
-        arrays = entry.read(Path(self.folder))
-        start = Model(np.zeros((public.n_model, entry.numbers)))
-        if self.of is not None:
-            start = self.of.init(public, rng)
-        known: dict[str, Any] = {"parameters": start.parameters, **start.constants}
-        given: dict[str, Any] = {"parameters": arrays.get("parameters", 0.0), **card.constants}
-        for name, value in given.items():
-            shape, expected = np.shape(value), np.shape(known.get(name, 0.0))
-            require(shape == expected, path, f"{name} is {shape}, and the learner has {expected}")
-        constants = {name: np.array(value) for name, value in card.constants.items()}
-        return Model(arrays["parameters"], start.constants | constants)
+        start = self.of.init(public, rng)
+        expected = start.parameters.shape
+        for entry in self._card.files:
+            fits = entry.models == expected
+            require(fits, self._path, f"models are {entry.models}, the learner has {expected}")
+        ones = np.ones((public.n_model, 1))
+        constants = {name: ones * value for name, value in self._card.constants.items()}
+        return replace(start, constants=start.constants | constants)
 
     def start_round(self, number: int, model: Model, local: Local) -> tuple[Model, Local]:
-        phase = self.phases[0]
-        entry = self._files.get((number, phase))
+        entry, row = self._files.get(number, (None, no_ints()))
         if entry is not None:
-            arrays = entry.read(Path(self.folder))
-            model = replace(model, parameters=arrays.get("parameters", model.parameters))
-        return model, local.select(self._find_rows(number, phase, local) >= 0)
-
-    def _find_rows(self, number: int, phase: str, local: Local) -> IntArray:
-        """The place of each row of data (n,) among the rows of a file; -1: it has none."""
-        entry = self._files.get((number, phase))
-        places = {} if entry is None else {row: i for i, row in enumerate(entry.rows)}
-        pairs = zip(local.ue.tolist(), local.model.tolist(), strict=True)
-        return np.array([places.get((self._ues[ue], model), -1) for ue, model in pairs], dtype=int)
+            model = replace(model, parameters=entry.read(Path(self.folder))["parameters"])
+        return model, local.select(np.isin(local.row, row))
 
     def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
-        require(
-            self._files, self._card_path, "an attacker that trains needs the learner; give `of`"
-        )
-        rows = self._find_rows(rng.round, phase, data)
-        require((rows >= 0).all(), self._card_path, f"round {rng.round} lacks rows of {phase!r}")
-        entry = self._files.get((rng.round, phase))
-        arrays = {} if entry is None else entry.read(Path(self.folder))
-        update = arrays.get("update", np.zeros((0, model.parameters.shape[1])))[rows]
-        count = arrays.get("count", np.zeros(0))[rows]
-        return DenseUpdates(data.ue, data.model, count.astype(float), update, phase)
-
-    def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
-        return Model(model.parameters + merged, model.constants)
+        if rng.round not in self._files:  # of a round without UEs
+            return self.of.train_locally(model, phase, data, rng)
+        entry, row = self._files[rng.round]
+        arrays = entry.read(Path(self.folder))
+        order = np.argsort(row)
+        place = order[np.searchsorted(row, data.row, sorter=order)]
+        return DenseUpdates(data.ue, data.model, arrays["count"][place], arrays["update"][place])
 
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
-        return {}
+        return self.of.evaluate(model, held_out)

@@ -300,7 +300,7 @@ class RsrpNet(PositionNet, _Profiled):
         # noise or a projection may have moved what is frozen
         first = self._count_parameters_before(self.frozen_layers + 1)
         moved = np.where(np.arange(merged.shape[1]) < first, 0.0, merged)
-        return replace(model, parameters=model.parameters + moved)
+        return super().step(model, phase, moved)
 
     def predict_dbm(self, model: Model, model_of: IntArray, position_m: FloatArray) -> FloatArray:
         """RSRP (N,) at positions (N, 2) by the models model_of (N,)."""

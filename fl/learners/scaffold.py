@@ -59,9 +59,6 @@ class Scaffold(TorchNet):
     def start_ues(self, n_ue: int) -> ByKey:
         return ByKey.empty(0)
 
-    def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
-        return self.train_with_state(model, phase, data, self.start_ues(0), rng)[0]
-
     def train_with_state(
         self, model: Model, phase: str, data: Local, state: ByKey, rng: Rng
     ) -> tuple[Updates, ByKey]:
@@ -72,17 +69,15 @@ class Scaffold(TorchNet):
         updates = self.train(model, data, rng, control - before)
         moved = updates.values
         steps = -(-data.count // self.compute_batch_sizes(data.count)) * self.local_epochs
-        has_learnt = np.isfinite(updates.norm()) & (steps > 0)
-        scale = self.learning_rate * np.maximum(steps, 1)
-        change = np.where(has_learnt[:, None], -control - moved / scale[:, None], 0.0)
+        change = -control - moved / (self.learning_rate * steps)[:, None]
+        change[~np.isfinite(updates.norm())] = 0.0
         values = np.concatenate([moved, self.learning_rate * change], axis=1)
         return updates.with_values(values, None), state.overwrite_values(data.row, before + change)
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         moved, change = np.split(merged, 2, axis=1)
         control = model.constants[_CONTROL] + self.participation / self.learning_rate * change
-        constants = model.constants | {_CONTROL: control}
-        return Model(model.parameters + moved, constants)
+        return Model(model.parameters + moved, model.constants | {_CONTROL: control})
 
     def select_layer(self, updates: FloatArray, layer: int) -> FloatArray:
         return super().select_layer(np.split(updates, 2, axis=1)[0], layer)

@@ -25,6 +25,7 @@ from fl.types import (
     Model,
     Public,
     SampleFormat,
+    State,
     Updates,
     list_offers,
 )
@@ -228,7 +229,12 @@ class TorchNet(PositionNet):
     # -- learning
 
     def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
-        return self.train(model, data, rng)
+        return self.train_with_state(model, phase, data, self.start_ues(0), rng)[0]
+
+    def train_with_state(
+        self, model: Model, phase: str, data: Local, state: State, rng: Rng
+    ) -> tuple[Updates, State]:
+        return self.train(model, data, rng), state
 
     def train(
         self, model: Model, data: Local, rng: Rng, offset: FloatArray | None = None
@@ -241,9 +247,6 @@ class TorchNet(PositionNet):
         if self.sample_clip is not None and self._has_record_bound:
             bound = Bound.from_record(self.learning_rate * self.sample_clip, data, model)
         return DenseUpdates(data.ue, data.model, data.count.astype(float), values, bound=bound)
-
-    def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
-        return replace(model, parameters=model.parameters + merged)
 
     def train_from_scratch(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model:
         """As one UE for each model that holds all its samples, with Adam."""

@@ -159,10 +159,9 @@ def build_setup(
         attack.check(public, n_targets)
     last = world.clock.count_rounds(world.duration_s, learning.round_s)
     last = min(last, learning.rounds or last)
-    attached = source.attach(world, learning.round_s, last, rehearsed)
     return Setup(
-        source=None if attached is source else attached,
         learning=learning,
+        trainer=source.attach(learning.learner, world, learning.round_s, last),
         power=power,
         uplink=setting.radio.uplink,
         air=setting.radio.dynamic_uplink,

@@ -48,8 +48,12 @@ def write_round(recorder: Recorder, world: World, learning: Learning, outcome: R
         reached = learning.malicious.score(
             learning.learner, state.model, held_out.usual, outcome.facts.public
         )
-        reached |= _write_malicious(recorder, outcome)
         metrics += _list_figures([("malicious", reached)])
+        sent = last.uploads
+        rows = np.flatnonzero(state.parts["malicious"][sent.ue])
+        made = sent.made
+        time_s = sent.arrived_s
+        _append_rows(recorder, "malicious", rows, made, sent, round=number, time_s=time_s)
     recorder.write("metrics", to_columns("metrics", [{**merged, **row} for row in metrics]))
     write_request(recorder, state.ledger, outcome.facts, last.merged_s, collected, outcome.spends)
     measured = collected.taken.measured
@@ -420,29 +424,6 @@ def _list_metrics(learning: Learning, state: RoundState, scores: Metrics) -> Tab
     for defense in learning.defenses:
         figures.append((defense.label, defense.collect_figures(parts[defense.word])))
     return _list_figures(figures) + list_attack_metrics(learning, state)
-
-
-def _write_malicious(recorder: Recorder, outcome: RoundOutcome) -> Metrics:
-    """Append the updates of malicious UEs in the last phase; how many they are, and their share of
-    all weights.
-    """
-    merge = outcome.merges[-1]
-    uploads = merge.uploads
-    rows = np.flatnonzero(outcome.state.parts["malicious"][uploads.ue])
-    number = outcome.facts.round
-    _append_rows(
-        recorder,
-        "malicious",
-        rows,
-        uploads.made,
-        uploads,
-        phase=merge.phase,
-        round=number,
-        time_s=uploads.arrived_s,
-    )
-    total = max(uploads.weight.sum(), 1e-300)  # of none that counts
-    percent = 100.0 * uploads.weight[rows].sum() / total
-    return {"updates": float(len(rows)), "weight_percent": percent}
 
 
 def list_attack_metrics(learning: Learning, state: RoundState) -> TableRows:

@@ -24,11 +24,12 @@ class Setup:
 
     days (n,) : on which UEs may measure (see `Data.with_days`). self_tests : whether attacks are
     tested on made updates. learns : whether UEs train; else they send zeros. probe : what an audit
-    sees. views : folder in which what the attacker receives is kept; None: they are not. source :
-    what makes the updates; None: the learner.
+    sees. views : folder in which what the attacker receives is kept; None: they are not. trainer :
+    what makes the first models and the updates.
     """
 
     learning: Learning
+    trainer: Learner
     power: Power
     uplink: Uplink
     air: AirInterface | None
@@ -42,12 +43,6 @@ class Setup:
     learns: bool = True
     probe: Probe = SILENT
     views: Path | None = None
-    source: Learner | None = None
-
-    @property
-    def trainer(self) -> Learner:
-        """What makes the first models and the updates."""
-        return self.source or self.learning.learner
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,15 @@
 """The updates of a finished run as a folder that learner `recorded` reads."""
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
-
-import numpy as np
 
 from fl.recorded_updates import CARD, UpdateCard, UpdateFile, require
 from fl.round.probe import Probe
 from fl.types import Model, RoundContext, Updates
 from netsim.record import write_text
 from netsim.safe import describe_file_kind
-from scenarios.app.rerun import build_repetition, compare_tables, list_compared_files
+from scenarios.app.rerun import build_repetition, compare_tables
 from scenarios.app.results.folder import MANIFEST
 from scenarios.app.run.events import Watch
 from scenarios.app.run.how import create_scratch_folder, use_one_thread
@@ -34,20 +32,20 @@ class Keeper(Probe):
     ) -> Updates:
         from safetensors.numpy import save
 
-        updates = updates.to_dense()
-        values = np.ascontiguousarray(updates.rows(slice(None)))
-        content = save({"update": values, "count": updates.count, "parameters": model.parameters})
-        number = facts.round
-        path = self.folder / f"{number:06d}-{updates.phase}.safetensors"
+        dense = updates.to_dense()
+        content = save(
+            {"update": dense.values, "count": dense.count, "parameters": model.parameters}
+        )
+        path = self.folder / f"{facts.round:06d}.safetensors"
         path.write_bytes(content)
-        names = [self.ues[ue] for ue in updates.ue]
+        names = [self.ues[ue] for ue in dense.ue]
         entry = UpdateFile(
             file=path.name,
             sha256=hashlib.sha256(content).hexdigest(),
-            round=number,
-            phase=updates.phase,
-            rows=tuple(zip(names, updates.model.tolist(), strict=True)),
-            numbers=updates.n_parameters,
+            round=facts.round,
+            rows=tuple(zip(names, dense.model.tolist(), strict=True)),
+            numbers=dense.n_parameters,
+            models=model.parameters.shape,
         )
         self.files.append(entry)
         return updates
@@ -57,33 +55,28 @@ def export_updates(folder: Path, out: Path, watch: Watch) -> int:
     """Write the updates of a run, before any defense, and the models of its rounds into a new
     folder; returns how many files.
 
-    The run is played again, and `out` is there only if all its tables come out as they were. Raises
-    BadInput: no finished run that learns, an `out` that is there, a table that differs.
+    The run is played again, and `out` is there only if its updates come out as they were. Raises
+    BadInput: no finished run that learns, an `out` that is there, updates that differ.
     """
     require(not describe_file_kind(out), out, "is there already; give a new folder to --out")
     out.parent.mkdir(parents=True, exist_ok=True)
     with create_scratch_folder(".updates-", out.parent) as scratch, use_one_thread():
         job = build_repetition(folder / MANIFEST, scratch / "run", False)
-        keys = job.study.learned.learner.trained.model_dump(mode="json")
+        learner = job.study.learned.learner.trained
+        is_once = not learner.has_several_phases
+        require(is_once, folder, f"UEs of {learner.kind_name()} upload more than once a round")
         play = LearningPlay(job, job.study, prepare_study(job.study, watch), watch)
         keeper = Keeper(scratch / "updates", list(play.world.ues))
         keeper.folder.mkdir()
         play.setup = replace(play.setup, probe=keeper)
         play.play()
-        tables = [name for name in list_compared_files(job.kind) if name.endswith(".csv")]
-        differences = list(compare_tables(folder, job.folder, tables))
+        differences = list(compare_tables(folder, job.folder, ["updates.csv"]))
         require(not differences, folder, f"does not repeat: {differences[:1]}")
-        require(keeper.files, folder, "no UE trained, so there is no update")
-        area_m = [*play.world.area.low_m.tolist(), *play.world.area.high_m.tolist()]
-        trained = {entry.round for entry in keeper.files}
-        card = UpdateCard(
-            # files may lie elsewhere when they are read
-            same={"area_m": area_m} | {k: v for k, v in keys.items() if "/" not in str(v)},
-            empty_rounds=tuple(sorted(set(range(1, play.rounds + 1)).difference(trained))),
-            files=tuple(keeper.files),
-        )
+        keys = learner.model_dump(mode="json")
+        # files may lie elsewhere when they are read
+        same = {key: value for key, value in keys.items() if "/" not in str(value)}
+        same["area_m"] = [*astuple(play.world.area)]
+        card = UpdateCard(same=same, rounds=play.rounds, files=tuple(keeper.files))
         write_text(keeper.folder / CARD, card.model_dump_json(exclude_defaults=True))
-        for entry in card.files:
-            entry.read(keeper.folder)
         keeper.folder.rename(out)
     return len(keeper.files)

@@ -36,7 +36,8 @@ def build_conditions(time_s, n=3, wall_s=None, position_m=None, home_m=None):
     else:
         home_m = np.array(home_m, dtype=float)
     position_m = home_m if position_m is None else np.array(position_m, dtype=float)
-    return Conditions(time_s, time_s if wall_s is None else wall_s, position_m, home_m)
+    wall_s = time_s if wall_s is None else wall_s
+    return Conditions(time_s, wall_s, position_m, home_m, *np.full((4, len(home_m)), np.nan))
 
 
 def find_there(part, time_s, n=3, wall_s=None, rng=RNG):
