@@ -71,7 +71,8 @@ class Flower(TorchNet):
 
         x, y = self._prepare_samples(model, data.model[data.row_of_sample], data.x, data.y)
         net = self._build(self._samples)
-        inputs, labels = net.to_inputs(torch.from_numpy(x).cpu().numpy(), net.to_labels(y).cpu().numpy())
+        inputs = net.to_inputs(torch.from_numpy(x)).cpu().numpy()
+        labels = net.to_labels(y).cpu().numpy()
         config = {"server-round": rng.round, "lr": self.learning_rate}
         config["local-epochs"] = self.local_epochs
         config["batch-size"] = 0 if self.batch_size == "all" else self.batch_size
