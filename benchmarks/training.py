@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from time import perf_counter, process_time
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -32,7 +32,8 @@ from benchmarks.training_peers import LEARNING_RATE, Round
 from benchmarks.world import Row, digits, row
 from fl.learners.torch_net import TorchNet
 from fl.networks.mlp import Mlp
-from fl.networks.sgd_regression import SgdSettings, train_regression
+from fl.networks.sgd_regression import train_regression
+from fl.optimisers import RegressionTraining
 from fl.types import Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -152,17 +153,23 @@ def _name(cohort: Cohort) -> str:
     return f"{work}, batches of {cohort.batch}: one round"
 
 
+def _configure(cohort: Cohort, bits: Literal[32, 64]) -> RegressionTraining:
+    return RegressionTraining(learning_rate=LEARNING_RATE, batch_size=cohort.batch, precision=bits)
+
+
 def regression(cohort: Cohort, seconds: float) -> Iterator[Row]:
     """Both precisions beside every peer."""
     net = cohort.net
     n_samples = cohort.devices * cohort.samples
     data, given = _samples(cohort)
     a_sample = sum(2 * a * b * (2 if i == 0 else 3) for i, (a, b) in enumerate(pairwise(net.sizes)))
-    for bits, number in ((32, torch.float32), (64, torch.float64)):
-        how = SgdSettings(LEARNING_RATE, cohort.batch, 1, 0.0, precision=32 if bits == 32 else 64)
+    precisions: tuple[tuple[Literal[32, 64], torch.dtype], ...]
+    precisions = ((32, torch.float32), (64, torch.float64))
+    for bits, number in precisions:
+        how = _configure(cohort, bits)
 
-        def ours(how: SgdSettings = how) -> np.ndarray:
-            return np.asarray(train_regression(net, given.start[None], data, how, RNG).values)
+        def ours(how: RegressionTraining = how) -> np.ndarray:
+            return np.asarray(train_regression(net, given.start[None], data, how, RNG))
 
         for name, make in PEERS.items():
             theirs = make(net, given.start, given.x, given.y, cohort.batch, number)
@@ -176,13 +183,13 @@ def federated(cohort: Cohort, peer: str, bar: float | None, n: int, seconds: flo
     """The cohort's round at 32 bits beside a simulator of federated learning, n rounds a turn."""
     data, given = _samples(cohort)
     work = f"{_name(cohort)}, and the mean"
-    how = SgdSettings(LEARNING_RATE, cohort.batch, 1, 0.0, precision=32)
+    how = _configure(cohort, 32)
     before = given.start[None]
     elapsed = []
 
     def ours() -> np.ndarray:
         return np.asarray(
-            given.start + train_regression(cohort.net, before, data, how, RNG).values.mean(axis=0)
+            given.start + train_regression(cohort.net, before, data, how, RNG).mean(axis=0)
         )
 
     name, start = federated_peers.PEERS[peer]

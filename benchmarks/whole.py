@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from pathlib import Path
 from statistics import median
@@ -49,7 +49,7 @@ from benchmarks.world import Row, digits
 from fl.attacks import dlg
 from fl.leakage import leakage
 from fl.leakage.distances import project_points
-from fl.networks import central, mlp, sgd_regression
+from fl.networks import mlp, sgd_regression
 from fl.optimisers import Adam
 from netsim.columns import number_row
 from netsim.units import FloatArray
@@ -108,15 +108,22 @@ def played(name: str, settings: dict[str, Any]) -> tuple[float, dict[str, Part]]
     """CPU seconds of a run, and its parts."""
     study = load(name, settings)
     parts = {part: Part() for part in LOOPS}
+    train = sgd_regression.train_regression
+    by_ue, at_once = (parts[part].around(train) for part in ("training", "central"))
+
+    def train_either(*arguments: Any) -> Any:
+        is_central = isinstance(arguments[3].optimiser, Adam)
+        return (at_once if is_central else by_ue)(*arguments)
+
     places = (
-        (sgd_regression, "train_regression"),
-        (central, "train_regression"),
         (mlp.Mlp, "compute_mean_squared_gradient"),
         (dlg.Dlg, "_search"),
         (leakage, "compute_sliced_w1_of_sets"),
     )
     with TemporaryDirectory() as folder, ExitStack() as stack:
-        for part, (owner, word) in zip(parts.values(), places, strict=True):
+        stack.enter_context(patch.object(sgd_regression, "train_regression", train_either))
+        others = [part for word, part in parts.items() if word not in ("training", "central")]
+        for part, (owner, word) in zip(others, places, strict=True):
             stack.enter_context(patch.object(owner, word, part.around(getattr(owner, word))))
         began = process_time()
         run(study, Path(folder) / "run")
@@ -166,7 +173,7 @@ def training(calls: list[Call], most: int) -> Loops:
         )
         took_s, found = _timed(once, first=len(apart) == 1)
         cpu_s += took_s
-        ours = made.rows(slice(row, row + 1))[0]
+        ours = made[row]
         apart.append(float(np.linalg.norm(found - ours) / max(np.linalg.norm(ours), 1e-300)))
     return _scaled(cpu_s, chosen, every, {"updates": float(f"{max(apart):.2g}")})
 
@@ -179,11 +186,11 @@ def centrally(calls: list[Call], most: int) -> Loops:
     chosen = some(every, most)
     apart = [0.0]
     cpu_s = 0.0
-    for ((net, start, data, how, rng), _), row in chosen:
+    for ((net, start, data, how, rng, read), _), row in chosen:
         if not isinstance(how.optimiser, Adam):
             raise ValueError("the loop trains centrally by Adam")
-        one = replace(how, local_epochs=1)
-        alone = data.select(np.array([row]))
+        one = how.model_copy(update={"local_epochs": 1})
+        alone = read(data.select(np.array([row])))
         order = rng.draw_orders("order0m", number_row(alone.ue, alone.model), alone.count)
         number = torch.float32 if how.precision == 32 else torch.float64
         once = descended(
@@ -199,7 +206,7 @@ def centrally(calls: list[Call], most: int) -> Loops:
         )
         took_s, found = _timed(once, first=len(apart) == 1)
         cpu_s += took_s * how.local_epochs
-        ours = sgd_regression.train_regression(net, start, alone, one, rng).values[0]
+        ours = sgd_regression.train_regression(net, start, alone, one, rng)[0]
         apart.append(float(np.linalg.norm(found - ours) / max(np.linalg.norm(ours), 1e-300)))
     return _scaled(cpu_s, chosen, every, {"updates": float(f"{max(apart):.2g}")})
 

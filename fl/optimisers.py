@@ -1,7 +1,7 @@
 """Local optimisers: how a device moves its weights along the gradients of its batches."""
 
 from abc import abstractmethod
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -190,29 +190,32 @@ class LocalTraining(Part):
         """Whether a UE takes one full-batch step a round."""
         return self.is_full_batch and self.local_epochs == 1
 
+    @property
+    def dtype(self) -> Any:
+        """The type of the numbers of local training."""
+        return np.float32 if self.precision == 32 else np.float64
+
     def compute_batch_sizes(self, count: IntArray) -> IntArray:
         """Samples of a full mini-batch (n,) of UEs with count (n,) samples, one at least."""
-        return compute_batch_sizes(count, self.batch_size, self.batch_share)
+        size = count
+        if self.batch_share is not None:
+            size = np.ceil(self.batch_share * count - 1e-9).astype(int)
+        elif self.batch_size != "all":
+            size = np.minimum(count, self.batch_size)
+        return np.maximum(size, 1)
 
     def order_rows(self, count: IntArray) -> IntArray:
-        """Rows with samples of counts (n,), those with the most steps first."""
-        return order_by_steps(count, self.compute_batch_sizes(count))
+        """Rows with samples of counts (n,): most steps, then most samples first."""
+        steps = -(-count // self.compute_batch_sizes(count))
+        return np.lexsort((-count, -steps))[: np.count_nonzero(count)]
 
 
-def compute_batch_sizes(
-    count: IntArray, size: int | Literal["all"], share: float | None = None
-) -> IntArray:
-    """Samples of a full mini-batch (n,), by number or by share of count (n,), one at least."""
-    wanted = count
-    if share is not None:
-        wanted = np.ceil(share * count - 1e-9).astype(int)
-    elif size != "all":
-        wanted = np.minimum(count, size)
-    return np.maximum(wanted, 1)
+class RegressionTraining(LocalTraining):
+    """Options of local training by gradients that are written by hand."""
 
-
-def order_by_steps(count: IntArray, size: IntArray) -> IntArray:
-    """Rows with samples of counts (n,) in batches of size (n,): most steps, then most samples
-    first.
-    """
-    return np.lexsort((-count, count // -size))[: np.count_nonzero(count)]
+    step_limit: Literal["none", "polyak"] = "none"
+    """what shortens a local step that is too long for its batch: nothing, or Polyak's rule"""
+    frozen_layers: int = Field(0, ge=0, le=8)
+    """number of first layers that stay at their initial weights; 0: none"""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """share of hidden units left out at each training step (inverted dropout)"""

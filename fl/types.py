@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -151,6 +151,14 @@ class Local:
         rows = self.count > 0
         ptr = compute_bounds(self.count[rows])
         return replace(self, ue=self.ue[rows], model=self.model[rows], ptr=ptr)
+
+
+def split_by_model(model_of: IntArray, size: int) -> Iterator[tuple[int, IntArray]]:
+    """Each model and at most `size` of the samples that belong to it, by index."""
+    for m in np.unique(model_of).tolist():
+        rows = np.flatnonzero(model_of == m)
+        for block in split_blocks(len(rows), size):
+            yield m, rows[block]
 
 
 def compute_bounds(count: IntArray) -> IntArray:

@@ -1,24 +1,48 @@
 """What learners of RSRP from position have in common, whatever their network is."""
 
 from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
 from math import nan
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from fl.learners import LayeredLearner
-from fl.optimisers import LocalTraining
-from fl.types import HeldOut, Metrics, Model, Public
+from fl.optimisers import Adam, LocalTraining
+from fl.types import (
+    Bound,
+    DenseUpdates,
+    HeldOut,
+    Local,
+    Metrics,
+    Model,
+    Public,
+    Updates,
+    compute_bounds,
+)
+from netsim.columns import split_blocks
+from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
+
+Read = Callable[[Local], Local]
+_BLOCK = 16_384  # places predicted at once
 
 
 class PositionNet(LocalTraining, LayeredLearner):
     """A network of which the first layer reads the standardised position, and may read more."""
 
+    labels: str
     public_rsrp_mean_dbm: float = Field(-95.0, ge=-160, le=0)
     """public mean RSRP, dBm: initial output bias, centre of standardised labels"""
     public_rsrp_std_db: float = Field(9.0, gt=0, le=60)
     """public standard deviation of RSRP, dB: scale of standardised labels"""
+
+    central: ClassVar[LocalTraining] = LocalTraining(
+        learning_rate=1e-3, batch_size=64, optimiser=Adam(), precision=32
+    )
+    """options of central training"""
 
     @staticmethod
     def standardise_by_area(public: Public) -> tuple[FloatArray, FloatArray]:
@@ -46,8 +70,112 @@ class PositionNet(LocalTraining, LayeredLearner):
             return {"rmse_db": rmse_db, "mape_percent": 100 * relative}
 
     @abstractmethod
+    def build_net(self, model: Model) -> Any:
+        """What computes outputs and gradients of rows of parameters."""
+
+    @abstractmethod
+    def _draw_weights(self, model: Model, rng: Rng) -> FloatArray:
+        """First parameters (n_model, d)."""
+
+    def _prepare_samples(
+        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Inputs (N, p) and targets (N,) of the network, of samples x and labels y (N,)."""
+        c = model.constants
+        target = np.zeros(len(x))
+        if y is not None:
+            target = y - self._predict_prior_dbm(model, model_of, x)
+        if self.labels == "standardised":
+            target = (target - self._get_label_mean_dbm(c)[model_of]) / c["rsrp_std_db"][model_of]
+        return self._encode_inputs(model, model_of, x), target
+
+    def _encode_inputs(self, model: Model, model_of: IntArray, x: FloatArray) -> FloatArray:
+        """The network's inputs (N, p) at positions x (N, 2) in metres."""
+        c = model.constants
+        return (x - c["centre_m"][model_of]) / c["scale_m"][model_of]
+
+    def _predict_prior_dbm(
+        self, model: Model, model_of: IntArray, position_m: FloatArray
+    ) -> FloatArray | float:
+        """The part of RSRP (N,) that is not learnt."""
+        return 0.0
+
+    def _get_label_mean_dbm(self, constants: dict[str, FloatArray]) -> FloatArray:
+        """Public mean (n_model,) of labels in dB or dBm."""
+        return constants["rsrp_mean_dbm"]
+
+    @abstractmethod
+    def _train_rows(
+        self, model: Model, data: Local, rng: Rng, read: Read, offset: FloatArray | None
+    ) -> FloatArray:
+        """Updates (n, d) of local training on what `read` makes of some rows of data."""
+
+    @property
+    @abstractmethod
+    def _has_record_bound(self) -> bool:
+        """Whether one record's share of an update is bounded."""
+
+    def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
+        return self.train(model, data, rng)
+
+    def train(
+        self, model: Model, data: Local, rng: Rng, offset: FloatArray | None = None
+    ) -> DenseUpdates:
+        """Updates of local training; offset (n, d) is added to every gradient of a row."""
+
+        def read(rows: Local) -> Local:
+            x, y = self._prepare_samples(model, rows.model[rows.row_of_sample], rows.x, rows.y)
+            return replace(rows, x=x, y=y)
+
+        values = self._train_rows(model, data, rng, read, offset)
+        bound = None
+        if self.sample_clip is not None and self._has_record_bound:
+            bound = Bound.from_record(self.learning_rate * self.sample_clip, data, model)
+        return DenseUpdates(data.ue, data.model, data.count.astype(float), values, bound=bound)
+
+    def train_from_scratch(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model:
+        """As one UE for each model that holds all its samples, with Adam.
+
+        In single precision, which is faster and as good [Kingma and Ba 2015, Algorithm 1]. A model
+        without samples stays as it starts.
+        """
+        settings = dict(self.central) | {"local_epochs": epochs}
+        start = self._draw_weights(model, rng)
+        order = np.argsort(samples.model, kind="stable")
+        number = np.arange(len(start))
+        ptr = compute_bounds(np.bincount(samples.model, minlength=len(start)))
+        x, y = samples.x[order], samples.y[order]
+        everything = Local(np.zeros_like(number), number, ptr, x, y, np.zeros(len(order)))
+        central = self.model_copy(update=settings)
+        updates = central.train(replace(model, parameters=start), everything, rng)
+        return replace(model, parameters=start + updates.values)
+
+    def compute_record_gradients(
+        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> FloatArray:
+        z, target = self._prepare_samples(model, model_of, x, y)
+        net = self.build_net(model)
+        return net.compute_sample_gradients(model.parameters, model_of, z, target)
+
+    def compute_record_gradient_norms(
+        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> FloatArray:
+        z, target = self._prepare_samples(model, model_of, x, y)
+        net = self.build_net(model)
+        return net.compute_sample_gradient_norms(model.parameters, model_of, z, target)
+
     def predict_dbm(self, model: Model, model_of: IntArray, position_m: FloatArray) -> FloatArray:
         """RSRP (N,) at positions (N, 2) by the models model_of (N,)."""
+        c = model.constants
+        rsrp_dbm = np.empty(len(position_m))
+        for block in split_blocks(len(position_m), _BLOCK):
+            m, place_m = model_of[block], position_m[block]
+            z = self._encode_inputs(model, m, place_m)
+            out = np.asarray(self.build_net(model).predict(model.parameters, m, z), float)
+            if self.labels == "standardised":
+                out = self._get_label_mean_dbm(c)[m] + c["rsrp_std_db"][m] * out
+            rsrp_dbm[block] = out + self._predict_prior_dbm(model, m, place_m)
+        return rsrp_dbm
 
     def predict_strongest_dbm(
         self, model: Model, place_m: FloatArray, models: IntArray

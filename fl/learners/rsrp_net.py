@@ -11,11 +11,12 @@ from pydantic import Field, model_validator
 
 from fl.encodings import ENCODINGS, Encoding, Fourier, Position, encode_positions
 from fl.learners import PLACE_GRADIENTS, PUBLIC_LEVEL
-from fl.learners.position_net import PositionNet
+from fl.learners.position_net import PositionNet, Read
+from fl.optimisers import RegressionTraining
 from fl.priors import PRIORS, NoPrior, Prior
 from fl.server_optimiser import MODEL_CHANGES
-from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Updates, list_offers
-from netsim.columns import pick_even_indices, split_blocks
+from fl.types import Local, Metrics, Model, Public, list_offers
+from netsim.columns import pick_even_indices
 from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from fl.networks.mlp import Mlp
 
 
-_BLOCK = 16_384  # places predicted at once
 _MOST_DIAGNOSED = 20_000  # samples
 
 _PUBLISHED: dict[str, Any] = {
@@ -77,7 +77,7 @@ class _Profiled(Part):
     limit, batches of 64, 5 epochs)"""
 
 
-class RsrpNet(PositionNet, _Profiled):
+class RsrpNet(PositionNet, RegressionTraining, _Profiled):
     """Learns RSRP (dBm) from position with a fully connected network, by FedSGD or FedAvg.
 
     Loss: mean squared error. Local work is SGD from the global weights w, or another `optimiser`::
@@ -150,18 +150,15 @@ class RsrpNet(PositionNet, _Profiled):
     step_limit: Literal["none", "polyak"] = Field(default_factory=_choose_step_limit)
     """what shortens a local step that is too long for its batch: nothing, or Polyak's rule, with
     which a learning rate too high for the data slows training down and makes no model explode"""
-    frozen_layers: int = Field(0, ge=0, le=8)
-    """number of first layers that stay at their initial weights; 0: none"""
     batch_size: int | Literal["all"] = Field(default_factory=_choose_batch_size)
     """number of samples in a mini-batch; all: full batch, or what batch_share says"""
     local_epochs: int = Field(default_factory=_get_profile_default("local_epochs"), ge=1, le=1000)
     """passes over the local data in a round"""
-    dropout: float = Field(0.0, ge=0, lt=1)
-    """share of hidden units left out at each training step (inverted dropout)"""
     precision: Literal[32, 64] = 64
     """bits of the numbers of local training; 32 takes about two thirds of the time, and weights
     have 7 digits"""
 
+    central = RegressionTraining(**dict(PositionNet.central))
     reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"
     example = {"kind": "rsrp-net", "hidden": [8]}
     needs = {"signals": "it learns signals at positions; take data of kind measured or segments"}
@@ -175,30 +172,18 @@ class RsrpNet(PositionNet, _Profiled):
         `record gradients` where these are gradients in all parameters, `sample gradient` where they
         are those of positions and labels alone, unscaled; `layer 2` where that layer is trained.
         """
-        always = (
-            "positions",
-            "layers",
-            "signals",
-            "hidden activations",
-            PLACE_GRADIENTS,
-            "record loss",
-            "record gradient",
-            MODEL_CHANGES,
-        )
         whole = self.frozen_layers == 0
         linear = self.optimiser.linear
-        bounded = self._has_record_bound
-        words = dict.fromkeys(always, True)
-        words |= {f"layer {i + 1}": i >= self.frozen_layers for i in range(self.layers)}
-        words |= {
-            "biased first layer": whole,
-            "linear local steps": linear,
-            "record gradients": linear and whole,
-            "bound": bounded,
-            "record bound": bounded,
-            PUBLIC_LEVEL: self.labels != "raw",
-        }
         is_unscaled = self.sample_clip is None and not self.weight_decay
+        always = ["positions", "layers", "signals"]
+        always += ["hidden activations", "record loss", "record gradient"]
+        words = dict.fromkeys([*always, PLACE_GRADIENTS, MODEL_CHANGES], True)
+        words |= {f"layer {i + 1}": i >= self.frozen_layers for i in range(self.layers)}
+        words["biased first layer"] = whole
+        words["linear local steps"] = linear
+        words["record gradients"] = linear and whole
+        words |= dict.fromkeys(("bound", "record bound"), self._has_record_bound)
+        words[PUBLIC_LEVEL] = self.labels != "raw"
         words["sample gradient"] = linear and whole and is_unscaled
         return list_offers(words)
 
@@ -254,47 +239,30 @@ class RsrpNet(PositionNet, _Profiled):
         constants = {"wave_vectors": np.tile(wave_vectors, (n, 1, 1))}
         constants |= self.compute_constants(centre, scale)
         constants |= self.prior.compute_constants(public)
-        return Model(self._draw_weights(constants, rng), constants)
+        model = Model(np.empty((n, 0)), constants)
+        return replace(model, parameters=self._draw_weights(model, rng))
 
-    def _draw_weights(self, constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
+    def _draw_weights(self, model: Model, rng: Rng) -> FloatArray:
         """Glorot-uniform weights, zero biases; the output bias at the mean for centred labels."""
-        n = len(constants["centre_m"])
+        n = len(model.parameters)
         rows = []
         for layer, (a, b) in enumerate(pairwise(self.net.sizes)):
             limit = np.sqrt(6.0 / (a + b))
             unit = rng.uniform(f"weights{layer}", np.arange(n), (a * b,))
             rows += [limit * (2.0 * unit - 1.0), np.zeros((n, b))]
         if self.labels == "centred":
-            rows[-1] = self._get_label_mean_dbm(constants)[:, None].copy()
+            rows[-1] = self._get_label_mean_dbm(model.constants)[:, None].copy()
         return np.concatenate(rows, axis=1)
 
-    def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
-        from fl.networks.sgd_regression import SgdSettings, train_regression
+    def build_net(self, model: Model) -> "Mlp":
+        return self.net
 
-        settings = SgdSettings(
-            self.learning_rate,
-            self.batch_size,
-            self.local_epochs,
-            self.dropout,
-            self.sample_clip,
-            self.optimiser,
-            self.proximal,
-            self.frozen_layers,
-            self.precision,
-            self.step_limit == "polyak",
-            self.weight_decay,
-            self.batch_share,
-        )
+    def _train_rows(
+        self, model: Model, data: Local, rng: Rng, read: Read, offset: FloatArray | None
+    ) -> FloatArray:
+        from fl.networks.sgd_regression import train_regression
 
-        def read(rows: Local) -> Local:
-            z, y = self._prepare_samples(model, rows.model[rows.row_of_sample], rows.x, rows.y)
-            return replace(rows, x=z, y=y)
-
-        updates = train_regression(self.net, model.parameters, data, settings, rng, read)
-        if self.sample_clip is None or not self._has_record_bound:
-            return updates
-        bound = Bound.from_record(self.learning_rate * self.sample_clip, data, model)
-        return replace(updates, bound=bound)
+        return train_regression(self.net, model.parameters, data, self, rng, read)
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         # noise or a projection may have moved what is frozen
@@ -302,38 +270,16 @@ class RsrpNet(PositionNet, _Profiled):
         moved = np.where(np.arange(merged.shape[1]) < first, 0.0, merged)
         return super().step(model, phase, moved)
 
-    def predict_dbm(self, model: Model, model_of: IntArray, position_m: FloatArray) -> FloatArray:
-        """RSRP (N,) at positions (N, 2) by the models model_of (N,)."""
-        rsrp_dbm = np.empty(len(position_m))
-        for block in split_blocks(len(position_m), _BLOCK):
-            rsrp_dbm[block] = self._predict_block_dbm(model, model_of[block], position_m[block])
-        return rsrp_dbm
-
-    def _predict_block_dbm(
+    def _predict_prior_dbm(
         self, model: Model, model_of: IntArray, position_m: FloatArray
     ) -> FloatArray:
-        c = model.constants
-        z = self._encode_inputs(model, model_of, position_m)
-        out = self.net.predict(model.parameters, model_of, z)
-        if self.labels == "standardised":
-            out = self._get_label_mean_dbm(c)[model_of] + c["rsrp_std_db"][model_of] * out
-        return out + self.prior.predict_dbm(c, model_of, position_m)
+        return self.prior.predict_dbm(model.constants, model_of, position_m)
 
     def _get_label_mean_dbm(self, constants: dict[str, FloatArray]) -> FloatArray:
-        """Public mean (n_model,) of labels in dB or dBm: 0 for differences to a prior."""
-        mean_dbm = constants["rsrp_mean_dbm"]
+        mean_dbm = constants["rsrp_mean_dbm"]  # 0 for differences to a prior
         if self.prior.kind_name() == "none":
             return mean_dbm
         return np.zeros_like(mean_dbm)
-
-    def train_from_scratch(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model:
-        from fl.networks.central import SETTINGS, train_centrally
-
-        settings = replace(SETTINGS, local_epochs=epochs)
-        start = self._draw_weights(model.constants, rng)
-        z, y = self._prepare_samples(model, samples.model, samples.x, samples.y)
-        weights = train_centrally(self.net, start, samples.model, z, y, settings, rng)
-        return replace(model, parameters=weights)
 
     def compute_record_losses(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
@@ -341,18 +287,6 @@ class RsrpNet(PositionNet, _Profiled):
         z, target = self._prepare_samples(model, model_of, x, y)
         with np.errstate(over="ignore", invalid="ignore"):
             return (self.net.predict(model.parameters, model_of, z) - target) ** 2
-
-    def compute_record_gradient_norms(
-        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
-    ) -> FloatArray:
-        z, target = self._prepare_samples(model, model_of, x, y)
-        return self.net.compute_sample_gradient_norms(model.parameters, model_of, z, target)
-
-    def compute_record_gradients(
-        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
-    ) -> FloatArray:
-        z, target = self._prepare_samples(model, model_of, x, y)
-        return self.net.compute_sample_gradients(model.parameters, model_of, z, target)
 
     def get_dense_network(
         self, model: Model, model_index: int
@@ -440,15 +374,3 @@ class RsrpNet(PositionNet, _Profiled):
         offset_m = x - c["centre_m"][model_of]
         z = offset_m / c["scale_m"][model_of]
         return encode_positions(z, offset_m, c["wave_vectors"][:1].reshape(-1, 2))
-
-    def _prepare_samples(
-        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray | None
-    ) -> tuple[FloatArray, FloatArray]:
-        """The network's inputs (N, p) and targets (N,) of positions x (N, 2) in metres and RSRP y
-        (N,) in dBm.
-        """
-        c = model.constants
-        target = np.asarray(y) - self.prior.predict_dbm(c, model_of, x)
-        if self.labels == "standardised":
-            target = (target - self._get_label_mean_dbm(c)[model_of]) / c["rsrp_std_db"][model_of]
-        return self._encode_inputs(model, model_of, x), target

@@ -3,22 +3,17 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import replace
-from math import nan
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr
 
 from fl.learners import PLACE_GRADIENTS, PUBLIC_LEVEL
-from fl.learners.position_net import PositionNet
+from fl.learners.position_net import PositionNet, Read
 from fl.networks.user_code import UserCode
 from fl.notice import Prepared, notice
-from fl.optimisers import Adam, LocalTraining
 from fl.server_optimiser import MODEL_CHANGES
 from fl.types import (
-    Bound,
-    DenseUpdates,
     HeldOut,
     Local,
     Metrics,
@@ -29,7 +24,6 @@ from fl.types import (
     Updates,
     list_offers,
 )
-from netsim.columns import split_blocks
 from netsim.errors import BadInput
 from netsim.notice import Notice
 from netsim.part import CODE_NAME, read_source
@@ -42,8 +36,6 @@ if TYPE_CHECKING:
     from fl.networks.stacked import StackedModule
 
 _BUNDLED = ("cnn", "perceptron")
-_BLOCK = 256  # records whose gradients are held at once
-_CENTRAL: dict[str, Any] = {"learning_rate": 1e-3, "batch_size": 64, "optimiser": Adam()}
 
 
 class TorchNet(PositionNet):
@@ -184,7 +176,7 @@ class TorchNet(PositionNet):
     @property
     def _code(self) -> UserCode:
         text = self.module
-        if text in _BUNDLED:
+        if text in _BUNDLED and self._source is None:
             text = f"{__file__.replace('learners/torch_net', 'networks/modules')}:build_{text}"
         return UserCode("learning.learner.module", text, "netsim.module")
 
@@ -201,14 +193,11 @@ class TorchNet(PositionNet):
         )
 
     def _build(self, samples: SampleFormat | None) -> "StackedModule":
-        from fl.networks.stacked import Blueprint, build_stacked
+        from fl.networks.stacked import build_stacked
 
-        source = self._code if self._source is None else self._source
         arguments = json.dumps(self.arguments, sort_keys=True)
-        loss = self._choose_loss(samples)
-        return build_stacked(
-            Blueprint(source, arguments, samples, loss, self.precision, self.device)
-        )
+        made_of = self._code, self._source, arguments, samples, self._choose_loss(samples)
+        return build_stacked(*made_of, self.precision, self.device)
 
     def build_net(self, model: Model) -> "StackedModule":
         """The module for the samples of a model."""
@@ -236,60 +225,37 @@ class TorchNet(PositionNet):
     ) -> tuple[Updates, State]:
         return self.train(model, data, rng), state
 
-    def train(
-        self, model: Model, data: Local, rng: Rng, offset: FloatArray | None = None
-    ) -> DenseUpdates:
-        """Updates of local training; offset (n, d) is added to every gradient of a row."""
-        x, y = self._prepare_samples(model, data.model[data.row_of_sample], data.x, data.y)
-        read = replace(data, x=x, y=y)
-        values = self.build_net(model).train(model.parameters, read, self, rng, offset)
-        bound = None
-        if self.sample_clip is not None and self._has_record_bound:
-            bound = Bound.from_record(self.learning_rate * self.sample_clip, data, model)
-        return DenseUpdates(data.ue, data.model, data.count.astype(float), values, bound=bound)
+    def _draw_weights(self, model: Model, rng: Rng) -> FloatArray:
+        return self.build_net(model).draw_parameters(len(model.parameters), rng)
 
-    def train_from_scratch(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model:
-        """As one UE for each model that holds all its samples, with Adam."""
-        from fl.networks.central import gather_samples
-
-        usual = LocalTraining(local_epochs=epochs, **_CENTRAL)
-        central = self.model_copy(update=dict(usual))
-        n_model = len(model.parameters)
-        start = self.build_net(model).draw_parameters(n_model, rng)
-        everything = gather_samples(n_model, samples.model, samples.x, samples.y)
-        updates = central.train(replace(model, parameters=start), everything, rng)
-        return replace(model, parameters=start + updates.values)
+    def _train_rows(
+        self, model: Model, data: Local, rng: Rng, read: Read, offset: FloatArray | None
+    ) -> FloatArray:
+        return self.build_net(model).train(model.parameters, data, self, rng, read, offset)
 
     # -- asking
 
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         if "format" not in model.constants:
             return super().evaluate(model, held_out)
+        import torch
+
         from fl.networks.stacked import LOSSES
 
         net = self.build_net(model)
-        y = held_out.y
-        out = net.predict(model.parameters, held_out.model, held_out.x).cpu()
+        out = net.predict(model.parameters, held_out.model, held_out.x)
         if not net.samples.classes:
-            with np.errstate(over="ignore", invalid="ignore"):
-                squared = (out.double().numpy() - y) ** 2
-            return {"rmse": float(np.sqrt(squared.mean())) if len(y) else nan}
-        names = ("accuracy_percent", "constant_accuracy_percent", "cross_entropy_nats")
-        if not len(y):
-            return dict.fromkeys(names, nan)
-        is_right = out.argmax(dim=1).numpy() == y
-        commonest = np.unique(y, return_counts=True)[1].max()
-        loss = LOSSES["cross-entropy"](out, net.to_labels(y).cpu())
-        figures = 100.0 * is_right.mean(), 100.0 * commonest / len(y), loss.double().mean()
-        return dict(zip(names, map(float, figures), strict=True))
-
-    def predict_dbm(self, model: Model, model_of: IntArray, position_m: FloatArray) -> FloatArray:
-        z, _ = self._prepare_samples(model, model_of, position_m, None)
-        out = self.build_net(model).predict(model.parameters, model_of, z).double().cpu().numpy()
-        if self.labels == "raw":
-            return out
-        c = model.constants
-        return c["rsrp_mean_dbm"][model_of] + c["rsrp_std_db"][model_of] * out
+            error = out.double() - torch.from_numpy(held_out.y)
+            return {"rmse": error.square().mean().sqrt().item()}
+        label = net.to_labels(held_out.y).cpu()
+        is_right = (out.argmax(dim=1) == label).double()
+        commonest = torch.bincount(label, minlength=net.samples.classes).max()
+        figures = {
+            "accuracy_percent": 100.0 * is_right.mean(),
+            "constant_accuracy_percent": 100.0 * commonest.double() / len(label),
+            "cross_entropy_nats": LOSSES["cross-entropy"](out, label).double().mean(),
+        }
+        return {name: figure.item() for name, figure in figures.items()}
 
     def predict_strongest_dbm(
         self, model: Model, place_m: FloatArray, models: IntArray
@@ -307,35 +273,14 @@ class TorchNet(PositionNet):
         z, target = self._prepare_samples(model, model_of, x, y)
         net = self.build_net(model)
         out = net.predict(model.parameters, model_of, z)
-        return net.apply_loss(out, net.to_labels(target)).double().cpu().numpy()
-
-    def compute_record_gradients(
-        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
-    ) -> FloatArray:
-        z, target = self._prepare_samples(model, model_of, x, y)
-        net = self.build_net(model)
-        return net.compute_record_gradients(model.parameters, model_of, z, target)
-
-    def compute_record_gradient_norms(
-        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
-    ) -> FloatArray:
-        norm = np.empty(len(x))
-        for b in split_blocks(len(x), _BLOCK):
-            gradients = self.compute_record_gradients(model, model_of[b], x[b], y[b])
-            norm[b] = np.linalg.norm(gradients, axis=1)
-        return norm
+        return net.apply_loss(out, net.to_labels(target).cpu()).double().numpy()
 
     def _prepare_samples(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Standardised positions (N, 2) and targets (N,) of signals; other samples as they are."""
-        c = model.constants
-        target = np.zeros(len(x)) if y is None else y
-        if "format" in c:
-            return x, target
-        if self.labels == "standardised":
-            target = (target - c["rsrp_mean_dbm"][model_of]) / c["rsrp_std_db"][model_of]
-        return (x - c["centre_m"][model_of]) / c["scale_m"][model_of], target
+        if "format" not in model.constants:
+            return super()._prepare_samples(model, model_of, x, y)
+        return x, np.zeros(len(x)) if y is None else y
 
     # -- what attacks read
 
@@ -347,6 +292,6 @@ class TorchNet(PositionNet):
         self, model: Model, model_index: int, place_m: FloatArray, layer: int
     ) -> FloatArray:
         net = self.build_net(model)
-        z, _ = self._prepare_samples(model, np.full(len(place_m), model_index), place_m, None)
+        z = self._encode_inputs(model, np.full(len(place_m), model_index), place_m)
         h = net.compute_layer_input(model.parameters[model_index], z, net.layers[layer - 1])
         return np.column_stack([h, np.ones(len(h))])

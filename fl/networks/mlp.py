@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netsim.columns import split_blocks
+from fl.types import split_by_model
 from netsim.units import FloatArray, IntArray
 
 Activation = Literal["elu", "tanh", "sigmoid", "relu"]
@@ -118,10 +118,9 @@ class Mlp:
         that follows.
         """
         out = np.empty(len(z))
-        for m in np.unique(model_of):
-            is_of_model = model_of == m
-            values = self.forward(_to_stack(parameters[m]), _to_stack(z[is_of_model]))[0]
-            out[is_of_model] = values[0].numpy()
+        for m, rows in split_by_model(model_of, len(z)):
+            values = self.forward(_to_stack(parameters[m]), _to_stack(z[rows]))[0]
+            out[rows] = values[0].numpy()
         return out
 
     def compute_layer_inputs(self, parameters: FloatArray, z: FloatArray, layer: int) -> FloatArray:
@@ -151,12 +150,10 @@ class Mlp:
     ) -> FloatArray:
         """Squared norms (N,) of the gradients of `_propagate`."""
         squared = np.empty(len(z))
-        for m in np.unique(model_of):
-            of_model = np.flatnonzero(model_of == m)
-            for block in (of_model[block] for block in split_blocks(len(of_model), _BLOCK)):
-                target = None if y is None else y[block]
-                swept = self._propagate(parameters[m], z[block], target)
-                squared[block] = self.compute_squared_norms(*swept)[0].numpy()
+        for m, rows in split_by_model(model_of, _BLOCK):
+            target = None if y is None else y[rows]
+            swept = self._propagate(parameters[m], z[rows], target)
+            squared[rows] = self.compute_squared_norms(*swept)[0].numpy()
         return squared
 
     def compute_sample_gradients(
@@ -164,12 +161,11 @@ class Mlp:
     ) -> FloatArray:
         """Gradient (N, d) of each sample's squared error, 2 (F - y) dF/dw."""
         gradients = np.empty((len(z), parameters.shape[1]))
-        for m in np.unique(model_of):
-            is_of_model = model_of == m
-            activations, deltas = self._propagate(parameters[m], z[is_of_model], y[is_of_model])
+        for m, rows in split_by_model(model_of, len(z)):
+            activations, deltas = self._propagate(parameters[m], z[rows], y[rows])
             single = [a[0][:, None] for a in activations]  # a network for each sample
             of_single = [delta[0][:, None] for delta in deltas]
-            gradients[is_of_model] = self.compute_gradient(single, of_single).numpy()
+            gradients[rows] = self.compute_gradient(single, of_single).numpy()
         return gradients
 
     def summarise_first_layer_deltas(

@@ -1,23 +1,21 @@
 """Local training of a cohort on the mean squared error.
 
-A device takes exactly its own steps, whatever others hold: one that has no more leaves the
-computation. Gradients are those of `fl.networks.mlp`, compiled: one device follows another, so its
-weights and activations stay in the cache.
+Gradients are those of `fl.networks.mlp`, compiled: one UE follows another, so its weights and
+activations stay in the cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fl.networks.mlp import Mlp
-from fl.optimisers import Optimiser, Sgd, compute_batch_sizes, order_by_steps
-from fl.types import DenseUpdates, Local
-from netsim.columns import split_blocks
+from fl.networks.training import Batches, Gradients, train_networks
+from fl.optimisers import RegressionTraining
+from fl.types import Local
 from netsim.compiled import compiled
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -26,142 +24,81 @@ ACTIVATIONS = ("relu", "elu", "tanh", "sigmoid")
 _RELU, _ELU, _TANH = range(3)
 # of weights and gradients that take turns: large enough that calls cost little
 _BLOCK_BYTES = 2**22
-_SGD = Sgd()
 POLYAK = 3.0
 """largest learning rate times |gradient|^2 over the loss of a batch: 1 / c of Loizou et al. with c
 = 1/3"""
-
-
-@dataclass(frozen=True)
-class SgdSettings:
-    """Local training settings: step size, mini-batch (the word all: full batch, or a share of the
-    device's samples), epochs, dropout.
-
-    sample_clip is the largest L2 norm of one sample's gradient in the mean of a batch; None leaves
-    them as they are. proximal is mu of the term mu/2 |w - w_before|^2 that is added to the loss;
-    weight_decay times the weights is added to every gradient; the first `frozen_layers` layers keep
-    their weights. Weights, activations and gradients have `precision` bits. With polyak no step is
-    longer than that of Polyak's.
-    """
-
-    learning_rate: float
-    batch_size: int | Literal["all"]
-    local_epochs: int
-    dropout: float
-    sample_clip: float | None = None
-    optimiser: Optimiser = _SGD
-    proximal: float = 0.0
-    frozen_layers: int = 0
-    precision: Literal[32, 64] = 64
-    polyak: bool = False
-    weight_decay: float = 0.0
-    batch_share: float | None = None
-
-    @property
-    def dtype(self) -> Any:
-        """The type of all numbers."""
-        if self.precision == 32:
-            return np.float32
-        return np.float64
-
-    def compute_batch_sizes(self, count: IntArray) -> IntArray:
-        """Samples of a full mini-batch of devices with count (n,) samples."""
-        return compute_batch_sizes(count, self.batch_size, self.batch_share)
 
 
 def train_regression(
     net: Mlp,
     start: FloatArray,
     data: Local,
-    settings: SgdSettings,
+    settings: RegressionTraining,
     rng: Rng,
     read: Callable[[Local], Local] = lambda d: d,
-) -> DenseUpdates:
-    """Updates u = w_after - w_before, rows (n, d), of local SGD from start[data.model] (n_model,
-    d).
+) -> FloatArray:
+    """Updates, rows (n, d), as in `fl.networks.training.train_networks`.
 
     `read` makes of some rows of data those whose x (N, p) are the network's inputs, and y (N,) its
-    targets: of a few devices at a time, since inputs are many numbers. A row that overflows stays
-    non-finite: the round replaces and counts it. A device without samples sends zeros.
+    targets: of a few UEs at a time, since inputs are many numbers.
     """
-    values = np.zeros((len(data.ue), net.n_parameters))
-    first = start.astype(settings.dtype)
+    n_numbers = 2 * net.n_parameters
     if settings.dropout:
-        masks = settings.compute_batch_sizes(data.count).max(initial=1) * sum(net.sizes[1:-1])
-    else:
-        masks = 0
-    n_numbers = 2 * net.n_parameters + masks
-    together = max(1, _BLOCK_BYTES // (settings.precision // 8 * n_numbers))
-    ordered = order_by_steps(data.count, settings.compute_batch_sizes(data.count))
-    for rows in (ordered[block] for block in split_blocks(len(ordered), together)):
-        before = first[data.model[rows]]
-        local = read(data.select(rows))
-        inputs = np.column_stack([local.x, np.ones(len(local.x))]).astype(settings.dtype)
-        samples = replace(local, x=inputs, y=np.asarray(local.y, dtype=settings.dtype))
-        values[rows] = _train(net, before, samples, settings, rng) - before
-    return DenseUpdates(data.ue, data.model, data.count.astype(float), values)
+        most = settings.compute_batch_sizes(data.count).max(initial=1)
+        n_numbers += most * sum(net.sizes[1:-1])
+    together = _BLOCK_BYTES // (settings.precision // 8 * n_numbers)
+
+    def begin(rows: Local) -> _Regression:
+        return _Regression(net, read(rows), settings, rng)
+
+    first = start.astype(settings.dtype)
+    return train_networks(first, data, settings, rng, together, begin)
 
 
-def _train(
-    net: Mlp, before: FloatArray, data: Local, settings: SgdSettings, rng: Rng
-) -> FloatArray:
-    """Networks (k, d) after training from before (k, d) on data of k devices, those with the most
-    steps first.
-    """
-    w = before.copy()
-    g = np.zeros_like(before)
-    loss = np.zeros(len(before))
-    memory = settings.optimiser.start(w)
-    count = data.count
-    owner = data.row
-    size = settings.compute_batch_sizes(count)
-    y = np.asarray(data.y)
-    steps = -(-count // size)
-    shape = _Shape.from_settings(net, settings, size[0])
-    for epoch in range(settings.local_epochs):
-        order = np.arange(len(data.x))
-        if settings.batch_size != "all" or settings.batch_share not in (None, 1):
-            order = rng.draw_orders(f"order{epoch}m", owner, count) + np.repeat(
-                data.ptr[:-1], count
-            )
-        for step in range(steps[0]):
-            k = np.count_nonzero(steps > step)
-            taken = step * size[:k]
-            start = data.ptr[:k] + taken
-            end = data.ptr[:k] + np.minimum(taken + size[:k], count[:k])
-            batches = _Batches(order, start, end)
-            masks = np.empty((k, 0, 0), dtype=settings.dtype)
-            if settings.dropout:
-                masks = _draw_masks(
-                    net, settings, f"dropout{epoch}.{taken[0]}", owner[:k], size[0], rng
-                )
-            _write_gradients(w[:k], g[:k], data.x, y, masks, batches, shape, loss)
-            if settings.proximal:
-                g[:k] += settings.proximal * (w[:k] - before[:k])
-            if settings.weight_decay:
-                g[:k] += settings.weight_decay * w[:k]
-                g[:k, : shape.first[settings.frozen_layers]] = 0.0
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # a device that overflows stays non-finite
-                if settings.polyak:
-                    _limit_steps(g[:k], POLYAK / settings.learning_rate * loss[:k])
-                t = epoch * steps[:k, None] + step + 1
-                moments = [m[:k] for m in memory]
-                settings.optimiser.step(w[:k], g[:k], moments, settings.learning_rate, t)
-    return w
+class _Regression(Gradients):
+    """Gradients of mean squared errors on data of k UEs, those with the most steps first."""
 
+    def __init__(self, net: Mlp, data: Local, settings: RegressionTraining, rng: Rng) -> None:
+        self.settings = settings
+        self.rng = rng
+        self.units = net.sizes[1:-1]
+        self.row = data.row
+        self.most = settings.compute_batch_sizes(data.count)[0]
+        self.shape = _Shape.from_settings(net, settings, self.most)
+        inputs = np.column_stack([data.x, np.ones(len(data.x))])
+        self.x = inputs.astype(settings.dtype)
+        self.y = np.asarray(data.y, dtype=settings.dtype)
+        self.g = np.zeros((len(self.row), net.n_parameters), settings.dtype)
+        self.loss = np.zeros(len(self.row))
 
-def _draw_masks(
-    net: Mlp, settings: SgdSettings, stream: str, owner: IntArray, max_samples: int, rng: Rng
-) -> FloatArray:
-    """Inverted dropout masks (k, most, hidden units) of a batch of most samples at most."""
-    unit = [
-        rng.uniform(f"{stream}.{layer}", owner, (max_samples, units))
-        for layer, units in enumerate(net.sizes[1:-1])
-    ]
-    is_kept = np.concatenate(unit, axis=2) >= settings.dropout
-    return (is_kept / (1.0 - settings.dropout)).astype(settings.dtype)
+    def compute(self, w: FloatArray, batches: Batches) -> FloatArray:
+        k = len(w)
+        g = self.g[:k]
+        masks = self._draw_masks(batches)
+        _write_gradients(w, g, self.x, self.y, masks, batches, self.shape, self.loss[:k])
+        return g
+
+    def limit(self, g: FloatArray) -> None:
+        settings = self.settings
+        g[:, : self.shape.first[settings.frozen_layers]] = 0.0
+        if settings.step_limit == "polyak":
+            _limit_steps(g, POLYAK / settings.learning_rate * self.loss[: len(g)])
+
+    def _draw_masks(self, batches: Batches) -> FloatArray:
+        """Inverted dropout masks (k, B, hidden units) of a batch of B samples at most; without
+        dropout B is 0.
+        """
+        row = self.row[: len(batches.start)]
+        dropout = self.settings.dropout
+        if not dropout:
+            return np.empty((len(row), 0, 0), dtype=self.settings.dtype)
+        stream = f"dropout{batches.epoch}.{batches.start[0]}"
+        unit = [
+            self.rng.uniform(f"{stream}.{layer}", row, (self.most, units))
+            for layer, units in enumerate(self.units)
+        ]
+        is_kept = np.concatenate(unit, axis=2) >= dropout
+        return (is_kept / (1.0 - dropout)).astype(self.settings.dtype)
 
 
 def _limit_steps(g: FloatArray, limit: FloatArray) -> None:
@@ -185,7 +122,7 @@ class _Shape(NamedTuple):
     clip: float
 
     @classmethod
-    def from_settings(cls, net: Mlp, settings: SgdSettings, batch: int) -> _Shape:
+    def from_settings(cls, net: Mlp, settings: RegressionTraining, batch: int) -> _Shape:
         """For batches of that many samples at most."""
         first = np.cumsum([0, *((a + 1) * b for a, b in pairwise(net.sizes))])
         # rounding of the norm, of the product and of the sum over a batch must not exceed the bound
@@ -200,14 +137,6 @@ class _Shape(NamedTuple):
         )
 
 
-class _Batches(NamedTuple):
-    """Samples of each device: order[start:end], start and end (k,)."""
-
-    order: IntArray
-    start: IntArray
-    end: IntArray
-
-
 @compiled
 def _write_gradients(
     w: FloatArray,
@@ -215,7 +144,7 @@ def _write_gradients(
     z: FloatArray,
     y: FloatArray,
     masks: FloatArray,
-    batches: _Batches,
+    batches: Batches,
     shape: _Shape,
     loss: FloatArray,
 ) -> None:

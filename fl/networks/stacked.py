@@ -10,7 +10,6 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from inspect import signature
 from math import prod
@@ -20,14 +19,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.modules.module import register_module_forward_hook
 
+from fl.networks.training import Batches, Gradients, train_networks
 from fl.networks.user_code import UserCode
-from fl.optimisers import LocalTraining, Sgd
-from fl.types import Local, SampleFormat
+from fl.optimisers import LocalTraining
+from fl.types import Local, SampleFormat, split_by_model
 from netsim.columns import split_blocks
 from netsim.errors import BadInput, to_one_line
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 _NUMBERS = 2**22  # of weights and samples that are stacked, chosen for speed
 _ACTIVATIONS = 64  # numbers of a sample beside its own
@@ -41,35 +42,6 @@ LOSSES: dict[str, Loss] = {
     "cross-entropy": partial(functional.cross_entropy, reduction="none"),
 }
 """laws of the losses (B,) of outputs (B,) or logits (B, classes), and labels (B,)"""
-
-
-@dataclass(frozen=True)
-class Blueprint:
-    """What a stacked module is made of.
-
-    source : code that makes one, a module itself, or its class. arguments : JSON. samples : None
-    for positions. loss : a word, or code of a law as in LOSSES.
-    """
-
-    source: UserCode | nn.Module | type[nn.Module]
-    arguments: str
-    samples: SampleFormat | None
-    loss: str | UserCode
-    precision: int
-    device: str
-
-    @property
-    def code(self) -> UserCode:
-        """The code that is blamed for what the module does."""
-        if isinstance(self.source, UserCode):
-            return self.source
-        return UserCode("learning.learner.module", type(self.source).__name__)
-
-
-@lru_cache(maxsize=16)
-def build_stacked(blueprint: Blueprint) -> "StackedModule":
-    """The module, built and tried once; BadInput with one line where it cannot be trained."""
-    return StackedModule(blueprint)
 
 
 def choose_device(word: str) -> torch.device:
@@ -93,23 +65,32 @@ class StackedModule:
     the order in which they run. reads_positions : whether the first of them reads the sample.
     """
 
-    def __init__(self, blueprint: Blueprint) -> None:
-        source = blueprint.source
-        word = getattr(source, "__name__", type(source).__name__)
-        self.code = UserCode("learning.learner.module", word)
-        if isinstance(source, UserCode):
-            self.code = source
-        self.loss_name = blueprint.loss
-        self.is_position = blueprint.samples is None
-        self.samples = blueprint.samples or _POSITIONS
-        self.dtype = torch.float32 if blueprint.precision == 32 else torch.float64
-        self.device = choose_device(blueprint.device)
-        loss = blueprint.loss
+    def __init__(
+        self,
+        code: UserCode,
+        module: nn.Module | type[nn.Module] | None,
+        arguments: str,
+        samples: SampleFormat | None,
+        loss: str | UserCode,
+        precision: int,
+        device: str,
+    ) -> None:
+        """module : a module or a class, or None where `code` makes one, and is blamed.
+
+        arguments : JSON. samples : None for positions. loss : a word, or code of a law as in
+        LOSSES. BadInput with one line where the module cannot be trained.
+        """
+        self.code = code
+        self.loss_name = loss
+        self.is_position = samples is None
+        self.samples = samples or _POSITIONS
+        self.dtype = torch.float32 if precision == 32 else torch.float64
+        self.device = choose_device(device)
         self.loss: Loss = loss.load() if isinstance(loss, UserCode) else LOSSES[loss]
-        self._make: Callable[[], Any] = partial(deepcopy, source)
-        if not isinstance(source, nn.Module):
-            make = source.load() if isinstance(source, UserCode) else source
-            self._make = self._add_facts(make, json.loads(blueprint.arguments))
+        make: Any = code.load() if module is None else module
+        self._make: Callable[[], Any] = partial(deepcopy, make)
+        if not isinstance(make, nn.Module):
+            self._make = partial(make, **self._choose_arguments(make, arguments))
         self.module = self._build(0)
         parameters = dict(self.module.named_parameters())
         self.names = [name for name, p in parameters.items() if p.requires_grad]
@@ -117,21 +98,17 @@ class StackedModule:
         self.shapes = [parameters[name].shape for name in self.names]
         self.sizes = [prod(shape) for shape in self.shapes]
         self.d = sum(self.sizes)
-        constants = dict(self.module.named_buffers()) | parameters
-        self._fixed = {
-            name: tensor.detach().to(self.device, self._choose_dtype(tensor))
-            for name, tensor in constants.items()
-            if name not in self.names
-        }
-        self._try_out()
+        first = self._flatten(self.module)
+        self.module.to(self.device, self.dtype)
+        self._try_out(self._to_weights(first[None]))
 
-    def _add_facts(self, make: Callable[..., Any], arguments: dict[str, Any]) -> Callable[[], Any]:
-        """What makes a module, with the facts of the samples that it asks for."""
+    def _choose_arguments(self, make: Callable[..., Any], arguments: str) -> dict[str, Any]:
+        """Arguments for what makes a module, with the facts of the samples that it asks for."""
         facts = {"shape": self.samples.shape, "classes": self.samples.classes}
         with self.code.try_out("its signature"):
             names = signature(make).parameters
         known = {name: fact for name, fact in facts.items() if name in names}
-        return partial(make, **known | arguments)
+        return known | json.loads(arguments)
 
     def _build(self, seed: int) -> nn.Module:
         """A module whose first weights follow from a seed."""
@@ -144,9 +121,11 @@ class StackedModule:
         return module
 
     def _flatten(self, module: nn.Module) -> FloatArray:
-        parameters = dict(module.named_parameters())
-        pieces = [parameters[name].detach().reshape(-1).double() for name in self.names]
-        return torch.cat(pieces).cpu().numpy()
+        pieces = [p.detach().flatten() for p in module.parameters() if p.requires_grad]
+        return torch.cat(pieces).double().numpy(force=True)
+
+    def _to_weights(self, parameters: FloatArray) -> Tensor:
+        return torch.from_numpy(parameters).to(self.device, self.dtype)
 
     def draw_parameters(self, n: int, rng: Rng) -> FloatArray:
         """First parameters (n, d) of n networks, each its own; those of a module that is given as
@@ -154,9 +133,6 @@ class StackedModule:
         """
         units = rng.uniform("module", np.arange(n)).tolist()
         return np.array([self._flatten(self._build(int(unit * 2**53))) for unit in units])
-
-    def _choose_dtype(self, tensor: Tensor) -> torch.dtype:
-        return self.dtype if tensor.is_floating_point() else tensor.dtype
 
     def _refuse(self, problem: str) -> BadInput:
         return BadInput(f"{self.code.key}: {self.code.text} {problem}")
@@ -170,14 +146,18 @@ class StackedModule:
             if not parameters[name].is_floating_point():
                 raise self._refuse(f"has a complex parameter {name}; make it of real numbers")
 
+    @property
+    def _output_shape(self) -> list[int]:
+        """Of the output for a sample."""
+        return [self.samples.classes] if self.samples.classes else []
+
     # -- trying it out
 
-    def _try_out(self) -> None:
+    def _try_out(self, w: Tensor) -> None:
         """Refuse what cannot be trained, and find out what the module is."""
         unit = np.random.default_rng(0).random((_PROBED, prod(self.samples.shape)))
         x = self.to_inputs(torch.from_numpy(unit * self.samples.largest))
         y = self.to_labels(np.zeros((2, _PROBED)))
-        w = torch.from_numpy(self._flatten(self.module)[None]).to(self.device, self.dtype)
         with self.code.try_out("its forward"), torch.no_grad():
             read = self.read_layers(w, x)
             out = self._call_one(w, x)
@@ -186,9 +166,8 @@ class StackedModule:
             self._refuse_memory(w, x)
         self.mixes = not torch.allclose(half, out[:2], rtol=1e-3, atol=1e-5)
         self.layers = list(read)
-        self.reads_positions = self.is_position and any(
-            torch.equal(h[:, :2], x) for h in list(read.values())[:1]
-        )
+        first = next(iter(read.values()), x[:0])
+        self.reads_positions = self.is_position and torch.equal(first[:, :2], x)
         self.one_by_one = "one alone"
         with self.code.try_out("training"):
             gradient = self.compute_gradients(w, x[None], y[:1])
@@ -203,7 +182,7 @@ class StackedModule:
         return f", see {code.co_filename}:{code.co_firstlineno}" if code else ""
 
     def _refuse_output(self, out: Any) -> None:
-        wanted = [_PROBED, self.samples.classes][: 2 if self.samples.classes else 1]
+        wanted = [_PROBED, *self._output_shape]
         shape = list(getattr(out, "shape", ()))
         if shape != wanted:
             hint = ", as out.squeeze(-1) has" if shape == [*wanted, 1] else ""
@@ -254,27 +233,30 @@ class StackedModule:
         """What fully connected layers with biases read (B, inputs) of samples (B, *shape), by
         their names, in the order in which they run: those that read one vector of each sample.
         """
-        read: dict[str, list[Tensor]] = {}
-        hooks = [
-            module.register_forward_hook(
-                lambda _, given, __, name=name: read.setdefault(name, []).append(given[0])
-            )
+        names = {
+            module: name
             for name, module in self.module.named_modules()
             if isinstance(module, nn.Linear) and f"{name}.bias" in self.names
-        ]
-        try:
+        }
+        read: dict[nn.Module, list[Tensor]] = {}
+
+        def keep_input(module: nn.Module, given: tuple[Tensor, ...], _: object) -> None:
+            read.setdefault(module, []).append(given[0])
+
+        with register_module_forward_hook(keep_input):
             self._call_one(w, x)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        return {name: h[0] for name, h in read.items() if len(h) == 1 and h[0].dim() == 2}
+        return {
+            names[module]: h[0]
+            for module, h in read.items()
+            if module in names and len(h) == 1 and h[0].dim() == 2
+        }
 
     # -- computing
 
     def _call(self, pieces: list[Tensor], x: Tensor) -> Any:
         """Output of one network, pieces (*shape), for samples (B, *shape)."""
         named = dict(zip(self.names, pieces, strict=True))
-        return torch.func.functional_call(self.module, named | self._fixed, (x,))
+        return torch.func.functional_call(self.module, named, (x,))
 
     def _call_one(self, w: Tensor, x: Tensor, training: bool = False) -> Any:
         """Output of the network w (1, d) for samples (B, *shape)."""
@@ -295,10 +277,9 @@ class StackedModule:
     @torch.no_grad()
     def compute_layer_input(self, parameters: FloatArray, x: FloatArray, layer: str) -> FloatArray:
         """What a layer of the network parameters (d,) reads of samples x (N, p): (N, inputs)."""
-        w = torch.from_numpy(parameters[None]).to(self.device, self.dtype)
-        return (
-            self.read_layers(w, self.to_inputs(torch.from_numpy(x)))[layer].double().cpu().numpy()
-        )
+        inputs = self.to_inputs(torch.from_numpy(x))
+        read = self.read_layers(self._to_weights(parameters[None]), inputs)
+        return read[layer].double().numpy(force=True)
 
     def compute_losses(self, w: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Losses (k, B) in training of networks w (k, d) on samples x (k, B, *shape), y (k, B)."""
@@ -360,108 +341,71 @@ class StackedModule:
         data: Local,
         settings: LocalTraining,
         rng: Rng,
+        read: Callable[[Local], Local],
         offset: FloatArray | None = None,
     ) -> FloatArray:
-        """Updates w_after - w_before, rows (n, d), of local training from start[data.model]
-        (n_model, d).
+        """Updates, rows (n, d), as in `fl.networks.training.train_networks`.
 
-        offset (n, d) is added to every gradient of a row. A row that overflows stays non-finite;
-        one without samples is zero.
+        `read` makes of some rows of data those that the module and its loss read.
         """
-        values = np.zeros((len(data.ue), self.d))
         clips = settings.sample_clip is not None
         n_samples = settings.compute_batch_sizes(data.count).max(initial=1)
         per_sample = data.x.shape[1] + _ACTIVATIONS + self.d * clips
         together = 1 if self.one_by_one else _NUMBERS // (self.d + n_samples * per_sample)
+
+        def begin(rows: Local) -> _StackedGradients:
+            torch.manual_seed(int(rng.uniform("module", rows.row[:1])[0] * 2**53))
+            return _StackedGradients(self, read(rows), settings.sample_clip)
+
         # clipped gradients are added up in double precision
-        number = torch.float64 if clips else self.dtype
-        first = torch.from_numpy(start).to(self.device, number)
-        ordered = settings.order_rows(data.count)
-        for block in split_blocks(len(ordered), max(1, int(together))):
-            rows = ordered[block]
-            before = first[torch.from_numpy(data.model[rows])]
-            pull = np.zeros((len(rows), 1)) if offset is None else offset[rows]
-            with torch.random.fork_rng(), self.code.blame("training"):
-                torch.manual_seed(int(rng.uniform("module", data.row[rows[:1]])[0] * 2**53))
-                after = self._train(before, data.select(rows), settings, rng, pull)
-            values[rows] = (after - before).double().cpu().numpy()
-        return values
-
-    def _train(
-        self, before: Tensor, data: Local, settings: LocalTraining, rng: Rng, offset: FloatArray
-    ) -> Tensor:
-        """Networks (k, d) after training of k UEs, those with the most steps first."""
-        w = before.clone()
-        x = torch.from_numpy(data.x).to(self.device)
-        y = self.to_labels(np.zeros(len(data.x)) if data.y is None else data.y)
-        pull = torch.from_numpy(offset).to(w)
-        memory = settings.optimiser.start(w.cpu().numpy())
-        for t, index, use in _plan_steps(data, settings, rng):
-            k = len(index)
-            now = w[:k]
-            batch = torch.from_numpy(index).to(self.device)
-            live = torch.from_numpy(use).to(self.device)
-            inputs = self.to_inputs(x[batch])
-            g = self._compute_step_gradients(now, inputs, y[batch], live, settings.sample_clip)
-            if settings.proximal:
-                g += settings.proximal * (now - before[:k])
-            if settings.weight_decay:
-                g += settings.weight_decay * now
-            if offset.any():
-                g += pull[:k]
-            if isinstance(settings.optimiser, Sgd):
-                now.add_(g, alpha=-settings.learning_rate)
-                continue
-            rows = now.cpu().numpy()  # the same memory, unless on a graphics card
-            moments = [m[:k] for m in memory]
-            with np.errstate(over="ignore", invalid="ignore"):
-                settings.optimiser.step(rows, g.cpu().numpy(), moments, settings.learning_rate, t)
-            if now.is_cuda:
-                now.copy_(torch.from_numpy(rows))
-        return w
-
-    def _compute_step_gradients(
-        self, w: Tensor, x: Tensor, y: Tensor, live: Tensor, clip: float | None
-    ) -> Tensor:
-        """Gradients (k, d) of batches (k, B), of samples that are cut to norm clip one by one."""
-        if clip is None:
-            return self.compute_gradients(w, x, y, None if live.all() else live)
-        single = w.to(self.dtype).repeat_interleave(y.shape[1], dim=0)  # (k B, d)
-        gradients = self.compute_gradients(single, x.flatten(0, 1)[:, None], y.view(-1, 1))
-        rows = zip(gradients.view(*y.shape, -1), live, strict=True)
-        clipped = torch.stack([sum_clipped(gradient[use], clip) for gradient, use in rows])
-        return clipped / live.sum(dim=1, keepdim=True)
+        first = start.astype(float if clips else settings.dtype)
+        with torch.random.fork_rng(), self.code.blame("training"):
+            return train_networks(first, data, settings, rng, together, begin, offset)
 
     # -- asking
 
     @torch.no_grad()
     def predict(self, parameters: FloatArray, model_of: IntArray, x: FloatArray) -> Tensor:
-        """Outputs (N,) or (N, classes) of samples x (N, p) by networks parameters (n_model, d)."""
-        shape = [len(x), self.samples.classes][: 2 if self.samples.classes else 1]
-        out = torch.empty(shape, dtype=self.dtype, device=self.device)
+        """Outputs (N,) or (N, classes), not on a graphics card, of samples x (N, p) by networks
+        parameters (n_model, d).
+        """
+        out = torch.empty([len(x), *self._output_shape], dtype=self.dtype)
         samples = torch.from_numpy(x)
-        weights = torch.from_numpy(parameters).to(self.device, self.dtype)
-        for m in np.unique(model_of).tolist():
-            of_model = np.flatnonzero(model_of == m)
-            for block in split_blocks(len(of_model), _SAMPLES):
-                rows = of_model[block]
-                with self.code.blame("its forward"):
-                    out[rows] = self._call_one(weights[m : m + 1], self.to_inputs(samples[rows]))
+        weights = self._to_weights(parameters)
+        with self.code.blame("its forward"):
+            for m, rows in split_by_model(model_of, _SAMPLES):
+                inputs = self.to_inputs(samples[rows])
+                out[rows] = self._call_one(weights[m : m + 1], inputs).cpu()
         return out
 
-    def compute_record_gradients(
+    def compute_sample_gradients(
         self, parameters: FloatArray, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
         """Gradient (N, d) of each sample's loss."""
         gradients = np.empty((len(x), self.d))
-        for block in split_blocks(len(x), max(1, _NUMBERS // self.d)):
-            w = torch.from_numpy(parameters[model_of[block]]).to(self.device)
-            labels = self.to_labels(y[block, None])
-            inputs = self.to_inputs(torch.from_numpy(x[block, None]))
-            with self.code.blame("training"):
-                g = self.compute_gradients(w, inputs, labels)
-            gradients[block] = g.cpu().numpy()
+        for rows, g in self._iterate_gradients(parameters, model_of, x, y):
+            gradients[rows] = g
         return gradients
+
+    def compute_sample_gradient_norms(
+        self, parameters: FloatArray, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> FloatArray:
+        """L2 norm (N,) of the gradient of each sample's loss."""
+        norm = np.empty(len(x))
+        for rows, g in self._iterate_gradients(parameters, model_of, x, y):
+            norm[rows] = np.linalg.norm(g, axis=1)
+        return norm
+
+    def _iterate_gradients(
+        self, parameters: FloatArray, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> Iterator[tuple[slice, FloatArray]]:
+        """Gradients (n, d) in double precision of some samples after the other."""
+        for rows in split_blocks(len(x), max(1, _NUMBERS // self.d)):
+            w = self._to_weights(parameters[model_of[rows]])
+            inputs = self.to_inputs(torch.from_numpy(x[rows, None]))
+            with self.code.blame("training"):
+                g = self.compute_gradients(w, inputs, self.to_labels(y[rows, None]))
+            yield rows, g.double().numpy(force=True)
 
 
 def sum_clipped(gradient: Tensor, clip: float) -> Tensor:
@@ -474,24 +418,32 @@ def sum_clipped(gradient: Tensor, clip: float) -> Tensor:
     return max_norm / torch.linalg.vector_norm(gradients, dim=1).clamp(min=max_norm) @ gradients
 
 
-def _plan_steps(
-    data: Local, settings: LocalTraining, rng: Rng
-) -> Iterator[tuple[IntArray, IntArray, BoolArray]]:
-    """Of each step its number for every UE (k, 1), samples of the batches (k, B), and which of them
-    are no padding (k, B), where that is a UE's first sample of the batch.
-    """
-    size = settings.compute_batch_sizes(data.count)
-    steps = -(-data.count // size)
-    for epoch in range(settings.local_epochs):
-        order = np.arange(len(data.x))
-        if not settings.is_full_batch:  # whatever a UE has, alone or with others
-            order = rng.draw_orders(f"order{epoch}m", data.row, data.count)
-            order += np.repeat(data.ptr[:-1], data.count)
-        for step in range(steps[0]):
-            k = np.count_nonzero(steps > step)
-            start = data.ptr[:k] + step * size[:k]
-            n = np.minimum(data.ptr[1 : k + 1] - start, size[:k])
-            slot = np.arange(n.max())
-            live = slot < n[:, None]
-            index = order[start[:, None] + np.where(live, slot, 0)]
-            yield epoch * steps[:k, None] + step + 1, index, live
+class _StackedGradients(Gradients):
+    """Gradients by autograd, of samples that are cut to norm clip one by one."""
+
+    def __init__(self, net: StackedModule, data: Local, clip: float | None) -> None:
+        self.net = net
+        self.clip = clip
+        self.x = torch.from_numpy(data.x).to(net.device)
+        self.y = net.to_labels(np.zeros(len(data.x)) if data.y is None else data.y)
+
+    def compute(self, w: FloatArray, batches: Batches) -> FloatArray:
+        first, end = batches.start[:, None], batches.end[:, None]
+        place = first + np.arange((end - first).max())
+        live = torch.from_numpy(place < end).to(self.net.device)
+        # padding is a UE's first sample of the batch
+        index = torch.from_numpy(batches.order[np.where(place < end, place, first)])
+        index = index.to(self.net.device)
+        weights = torch.from_numpy(w).to(self.net.device)
+        x, y = self.net.to_inputs(self.x[index]), self.y[index]
+        if self.clip is None:
+            g = self.net.compute_gradients(weights, x, y, None if live.all() else live)
+            return g.cpu().numpy()
+        single = weights.repeat_interleave(y.shape[1], dim=0)  # (k B, d)
+        gradients = self.net.compute_gradients(single, x.flatten(0, 1)[:, None], y.view(-1, 1))
+        rows = zip(gradients.view(*y.shape, -1), live, strict=True)
+        clipped = torch.stack([sum_clipped(gradient[use], self.clip) for gradient, use in rows])
+        return (clipped / live.sum(dim=1, keepdim=True)).cpu().numpy()
+
+
+build_stacked = lru_cache(maxsize=16)(StackedModule)

@@ -21,7 +21,8 @@ from fl.attacks.threat import Threat
 from fl.encodings import Fourier, Position
 from fl.learners.rsrp_net import RsrpNet
 from fl.networks.mlp import Mlp
-from fl.networks.sgd_regression import SgdSettings, train_regression
+from fl.networks.sgd_regression import train_regression
+from fl.optimisers import RegressionTraining
 from fl.types import DatasetStatistics, DenseUpdates, Model, Public, Received, RoundContext
 from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.geometry import Area
@@ -208,8 +209,8 @@ class TestErrorIdentity:
         n = 37
         x = default_rng(0).normal(size=(n, 2))
         data = make_local([(x, np.full(n, -95.0))])
-        settings = SgdSettings(1e-3, "all", 1, 0.0)
-        update = train_regression(net, np.zeros((1, 3)), data, settings, RNG).values
+        settings = RegressionTraining(learning_rate=1e-3, precision=64)
+        update = train_regression(net, np.zeros((1, 3)), data, settings, RNG)
         z = estimate_centroid(update[:, :2].reshape(1, 1, 2), update[:, 2:])
         assert_allclose(z[0], x.mean(axis=0), rtol=0, atol=1e-14)
 
@@ -239,8 +240,10 @@ class TestErrorIdentity:
                 gradients = [_gradient(net, current, z[[i]], y[[i]]) / len(batch) for i in batch]
                 g[batch] += np.concatenate(gradients)[:, 24:36]
                 current = current - 1e-3 * sum(gradients)
-        settings = SgdSettings(1e-3, size, epochs, 0.0)
-        update = train_regression(net, w, make_local([(z, y)]), settings, RNG).values
+        settings = RegressionTraining(
+            learning_rate=1e-3, batch_size=size, local_epochs=epochs, precision=64
+        )
+        update = train_regression(net, w, make_local([(z, y)]), settings, RNG)
         dw = update[:, :24].reshape(1, 2, 12).transpose(0, 2, 1)
         ratio = compute_unit_ratios(dw, update[:, 24:36])[0]
         mean = g.mean(axis=0)

@@ -21,8 +21,8 @@ from fl.defenses.gaussian import Gaussian
 from fl.learners.rsrp_net import RsrpNet
 from fl.learners.torch_net import TorchNet
 from fl.networks.mlp import Mlp
-from fl.networks.sgd_regression import SgdSettings, train_regression
-from fl.optimisers import Adam, Momentum, Sgd
+from fl.networks.sgd_regression import train_regression
+from fl.optimisers import Adam, Momentum, RegressionTraining, Sgd
 from fl.round.learning import Learning
 from fl.types import Public, RoundContext, SampleFormat
 from netsim.columns import number_row
@@ -129,7 +129,7 @@ def train_slowly(net, start, data, row, settings, make, rates=None):
             for p, g, anchor in zip(free, gradients, anchors[n_frozen:], strict=True):
                 w_now = p.detach()
                 p.grad = g + settings.proximal * (w_now - anchor) + settings.weight_decay * w_now
-            if settings.polyak:
+            if settings.step_limit == "polyak":
                 squared = sum(float((p.grad**2).sum()) for p in free)
                 longest = 3 * float(loss(batch, masks).detach()) / squared
                 rates.append(min(settings.learning_rate, longest))
@@ -141,7 +141,9 @@ def train_slowly(net, start, data, row, settings, make, rates=None):
 
 def recipe(activation, optimiser="sgd", batch=20, epochs=2, dropout=0.0, **changes):
     part, make = OPTIMISERS[optimiser]
-    return activation, make, SgdSettings(0.02, batch, epochs, dropout, optimiser=part, **changes)
+    keys = {"learning_rate": 0.02, "batch_size": batch, "local_epochs": epochs, "dropout": dropout}
+    keys |= {"precision": 64, "optimiser": part, **changes}
+    return activation, make, RegressionTraining(**keys)
 
 
 RECIPES = [
@@ -167,7 +169,9 @@ def test_every_device_trains_as_autograd_does_alone(activation, make, settings):
     start = weights(net)
     n_frozen = net.n_parameters - Mlp(net.sizes[settings.frozen_layers :], activation).n_parameters
     for bits, low, high in ((64, 0.0, 1e-10), (32, 1e-12, 2e-4)):
-        updates = train_regression(net, start, data, replace(settings, precision=bits), RNG).values
+        updates = train_regression(
+            net, start, data, settings.model_copy(update={"precision": bits}), RNG
+        )
         assert updates.dtype == np.float64
         assert not updates[[0, 6]].any()
         assert not updates[:, :n_frozen].any()
@@ -183,21 +187,21 @@ def test_every_device_trains_as_autograd_does_alone(activation, make, settings):
 def test_polyaks_limit_is_that_of_its_formula(kind, batch, proximal, frozen):
     """min(learning rate, 3 l / |g|^2) with l the squared error of the batch, by autograd; some
     steps are shortened."""
-    limits = {"proximal": proximal, "frozen_layers": frozen, "polyak": True}
+    limits = {"proximal": proximal, "frozen_layers": frozen, "step_limit": "polyak"}
     _, make, settings = recipe("tanh", kind, batch, 3, **limits)
     net = Mlp((5, 7, 4, 1), "tanh")
     data = cohort([9, 1, 14, 4])
     rates = []
     start = 40 * weights(net)
-    updates = train_regression(net, start, data, settings, RNG).values
+    updates = train_regression(net, start, data, settings, RNG)
     for row in range(4):
         expected = train_slowly(net, start, data, row, settings, make, rates)
         assert_allclose(updates[row], expected, rtol=0, atol=1e-9)
     assert min(rates) < 0.02 or batch == "all"  # many places are seldom that steep
-    loose = replace(settings, learning_rate=1e-9)
-    free = replace(loose, polyak=False)
+    loose = settings.model_copy(update={"learning_rate": 1e-9})
+    free = loose.model_copy(update={"step_limit": "none"})
     # a step that needs no limit keeps its bits
-    assert_array_equal(*(train_regression(net, start, data, x, RNG).values for x in (loose, free)))
+    assert_array_equal(*(train_regression(net, start, data, x, RNG) for x in (loose, free)))
 
 
 def test_a_sample_that_overflows_counts_as_zero():
@@ -206,7 +210,7 @@ def test_a_sample_that_overflows_counts_as_zero():
     data = cohort([5])
     data.y[2] = 1e300
     start = weights(net)
-    update = train_regression(net, start, data, settings, RNG).values[0]
+    update = train_regression(net, start, data, settings, RNG)[0]
     expected = train_slowly(net, start, data, 0, settings, make)
     assert_allclose(update, expected, rtol=1e-9, atol=1e-12)
 
@@ -216,14 +220,14 @@ def test_thousands_of_devices_train_as_each_alone(bits, dropout):
     net = Mlp((5, 9, 6, 1), "elu")
     counts = default_rng(1).integers(0, 45, 3000)
     data = cohort(counts.tolist())
-    settings = SgdSettings(0.02, 20, 2, dropout, precision=bits)
+    settings = recipe("elu", dropout=dropout, precision=bits)[2]
     start = weights(net)
-    updates = train_regression(net, start, data, settings, RNG).values
+    updates = train_regression(net, start, data, settings, RNG)
     assert_array_equal(updates.any(axis=1), counts > 0)
     for count in (20, 21, 1):
         for row in np.flatnonzero(counts == count)[:2]:
             alone = train_regression(net, start, data.select(np.array([row])), settings, RNG)
-            assert_array_equal(updates[row], alone.values[0])
+            assert_array_equal(updates[row], alone[0])
 
 
 class TestSetting:
@@ -243,7 +247,7 @@ class TestSetting:
         updates = []
         for bits in (32, 64):
             learner = TorchNet(module="cnn", precision=bits, device="cpu", batch_share=0.3)
-            update = learner.train_locally(learner.init(public, RNG), "all", data, RNG).values
+            update = learner.train_locally(learner.init(public, RNG), "all", data, RNG)
             assert update.dtype == np.float64
             updates.append(update)
         single, double = updates
@@ -454,7 +458,7 @@ class TestPrior:
         expected = part.prior.predict_dbm(model.constants, NO_UES, self.place_m)
         assert_allclose(part.predict_dbm(blank, NO_UES, self.place_m), expected, atol=1e-12)
         data = make_local([3], self.place_m, expected)
-        assert not part.train_locally(blank, "all", data, RNG).values.any()
+        assert not part.train_locally(blank, "all", data, RNG).any()
 
     def test_every_model_knows_its_own_base_station_and_a_shared_one_takes_the_nearest(
         self, tiny, tmp_path

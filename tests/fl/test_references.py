@@ -13,8 +13,6 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from fl.learners.rsrp_net import RsrpNet
-from fl.networks.central import SETTINGS, train_centrally
-from fl.networks.mlp import Mlp
 from fl.references import (
     Baselines,
     Reference,
@@ -147,14 +145,16 @@ def test_places_are_looked_up_alike_in_pieces_and_together(monkeypatch):
 
 
 def test_central_training_is_adam_of_torch():
-    net = Mlp((2, 7, 4, 1), "tanh")
-    draw = default_rng(0)
-    z = draw.normal(size=(150, 2))
-    start = draw.normal(size=(2, net.n_parameters)) / 2
+    learner = RsrpNet(hidden=(7, 4), activation="tanh")
+    net = learner.net
+    model = learner.init(Public(Area(-1, -1, 1, 1), 2), RNG)
+    start = model.parameters
+    place_m = default_rng(0).normal(size=(150, 2))
+    z = place_m * np.sqrt(3)
     y = np.sin(z[:, 0]) + z[:, 1]
-    result = train_centrally(
-        net, start, np.repeat(1, 150), z, y, replace(SETTINGS, local_epochs=3), RNG
-    )
+    none = np.zeros(150, int)
+    held = HeldOut(none, none + 1, place_m, y, none)
+    result = learner.train_from_scratch(model, held, 3, RNG).parameters
     np.testing.assert_array_equal(result[0], start[0])  # which has no samples
     w = torch.tensor(start[1:], dtype=torch.float64, requires_grad=True)
     adam = torch.optim.Adam([w], lr=1e-3)

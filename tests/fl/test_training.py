@@ -16,7 +16,8 @@ from fl.learners import rsrp_net
 from fl.learners.rsrp_net import RsrpNet
 from fl.networks import mlp
 from fl.networks.mlp import Mlp
-from fl.networks.sgd_regression import SgdSettings, train_regression
+from fl.networks.sgd_regression import train_regression
+from fl.optimisers import RegressionTraining
 from fl.types import HeldOut, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -24,7 +25,9 @@ from scenarios.app.result import run
 from scenarios.app.results.folder import read_record_table
 
 RNG = Streams(2).derive_rng("learner.all", 5)
-FEDAVG = SgdSettings(learning_rate=1e-2, batch_size=4, local_epochs=3, dropout=0.0)
+OPTIONS = {"learning_rate": 1e-2, "batch_size": 4, "precision": 64}
+FEDAVG = RegressionTraining(local_epochs=3, **OPTIONS)
+DROPOUT = RegressionTraining(local_epochs=2, dropout=0.3, **OPTIONS)
 
 
 def make_data(counts, model=0):
@@ -53,18 +56,18 @@ def close(values, expected):
 
 @mark.parametrize(
     "settings",
-    [FEDAVG, SgdSettings(1e-2, 4, 2, 0.3), SgdSettings(1e-2, "all", 2, 0.3)],
+    [FEDAVG, DROPOUT, DROPOUT.model_copy(update={"batch_size": "all"})],
     ids=["fedavg", "fedavg-dropout", "full-dropout"],
 )
 def test_a_device_with_broken_data_spoils_only_its_own_update(settings):
     # unbounded: a padded slot could carry it over
     data = make_data((1, 30, 4, 66, 5))
     net = Mlp((2, 7, 1), "relu")
-    whole = train_regression(net, weights(net), data, settings, RNG).values
+    whole = train_regression(net, weights(net), data, settings, RNG)
     for broken, ue in product((np.nan, np.inf, 1e300), (0, 3)):
         x = data.x.copy()
         x[data.ptr[ue]] = broken
-        updates = train_regression(net, weights(net), replace(data, x=x), settings, RNG).values
+        updates = train_regression(net, weights(net), replace(data, x=x), settings, RNG)
         assert not np.isfinite(updates[ue]).all()
         close(np.delete(updates, ue, axis=0), np.delete(whole, ue, axis=0))
 
