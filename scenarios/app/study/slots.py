@@ -38,6 +38,7 @@ from fl.tracking.population import POPULATIONS
 from fl.tracking.pseudonyms import PSEUDONYMS
 from fl.withholding import WITHHOLDINGS
 from netsim.city import CITIES
+from netsim.contract import BUNDLED
 from netsim.fit import PartRule, read_rules
 from netsim.mobility import MOBILITIES
 from netsim.part import FILE_NAME, OneOf, find_entry_points
@@ -106,7 +107,7 @@ def collect_all_rules() -> list[PartRule]:
     )
     return [
         rule
-        for package in dict.fromkeys(("netsim", "fl", "rl", "scenarios", *brought))
+        for package in dict.fromkeys((*BUNDLED, *brought))
         for rule in read_rules(package)
     ]
 
