@@ -126,6 +126,12 @@ class Part(BaseModel):
         """The same part, for it is frozen."""
         return self
 
+    def change(self, path: str, value: object) -> Self:
+        """The same part with another value at a dotted path of its parts, which is not checked."""
+        name, _, rest = path.partition(".")
+        value = getattr(self, name).change(rest, value) if rest else value
+        return self.model_copy(update={name: value})
+
     @classmethod
     def kind_name(cls) -> str:
         """The word that `kind:` takes in YAML."""

@@ -81,19 +81,13 @@ def _audit_ues(
     relations = {account.relation for account in accounts}
     pairs = [pair for pair, relation in PAIRS.items() if relation in relations]
     closer = [pair for pair in pairs if pair != "replaced"]
-    if "user" in {account.unit for account in accounts}:
-        changes = [*closer, "plus", "minus"]
-    else:
-        changes = ["record"]
+    is_user = "user" in {account.unit for account in accounts}
+    changes = [*closer, "plus", "minus"] if is_user else ["record"]
     for k, ue in enumerate(ues, 1):
         name = {"ue": world.ues[ue]}
         plays = {"": base}
-        silent = study.world.ues.model_copy(
-            update={"without": (*study.world.ues.without, world.ues[ue])}
-        )
-        left_out = study.model_copy(
-            update={"world": study.world.model_copy(update={"ues": silent})}
-        )
+        silent = (*study.world.ues.without, world.ues[ue])
+        left_out = study.change("world.ues.without", silent)
         if len(world.ues) > 1:  # without its only user there is no trace
             for row in compare_public_values(
                 _digest_public(world, setup),
@@ -157,10 +151,8 @@ def _digest_public(world: World, setup: Setup) -> Any:
     public = setup.public
     learning = setup.learning
     trace = world.trace
-    if SHARED_MODEL in learning.data.offers:
-        learnt = []
-    else:
-        learnt = np.array(world.cells)[setup.model_of_cell >= 0].tolist()
+    is_shared = SHARED_MODEL in learning.data.offers
+    learnt = [] if is_shared else np.array(world.cells)[setup.model_of_cell >= 0].tolist()
     values = {
         "what a user is": world.ues,
         "the area": public.area,

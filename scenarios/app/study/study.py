@@ -105,11 +105,6 @@ class Vary(Part):
     variants: tuple[Variant, ...] | None = Field(None, min_length=1)
     """named variants, crossed with everything else; none: the scenario as written"""
 
-    @property
-    def together(self) -> int:
-        """Length of the lists of `zip`; 1 where there are none."""
-        return len(next(iter(self.zip.values()), (None,)))
-
     @model_validator(mode="after")
     def _check_repeats(self) -> Self:
         if not (self.seed or self.values or self.zip or self.random or self.variants):
@@ -230,7 +225,7 @@ class Study(Part):
 
     def change_learning(self, **changes: object) -> Self:
         """Return the study with other values of keys of its learning, which are not checked."""
-        return self.model_copy(update={"learning": self.learned.model_copy(update=changes)})
+        return self.change("learning", self.learned.model_copy(update=changes))
 
     @property
     def unknown_cell(self) -> str:

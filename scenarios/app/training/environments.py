@@ -306,7 +306,7 @@ class Stages:
     """
 
     def __init__(self, study: Study, watched: bool = True) -> None:
-        leakage = study.learned.leakage.model_copy(update={"random_baseline_draws": 1})
+        leakage = study.learned.leakage.change("random_baseline_draws", 1)
         if watched:
             study = teach_attacks(study, find_cache_folder())
         else:
@@ -315,7 +315,7 @@ class Stages:
         self.learns = watched or not is_free_of_learning(study)
 
     def __call__(self, seed: int) -> Stage:
-        study = self.study.model_copy(update={"seed": seed})
+        study = self.study.change("seed", seed)
         streams = Streams(seed)
         world = build_world(study.world, streams, study.round_s)
         setup = replace(build_setup(world, study.learned, Path(), study.power), learns=self.learns)
