@@ -388,24 +388,19 @@ def _check(
 
 
 @cache
-def find_entry_points() -> dict[str, Sequence[EntryPoint]]:
-    """Our entry points of installed packages by group; found once, for every package is looked
-    into.
-    """
+def find_entry_points() -> list[EntryPoint]:
+    """Our entry points of installed packages; found once, for every package is looked into."""
     points = entry_points()
-    return {
-        group: tuple(points.select(group=group))
-        for group in points.groups
-        if group.startswith("netsim.")
-    }
+    groups = [group for group in points.groups if group.startswith("netsim.")]
+    return [point for group in groups for point in points.select(group=group)]
 
 
 def describe_plugin_line(trace: str) -> str:
     """`; plug-in FILE:LINE`, the last line of a plug-in that a traceback passed; empty where it
     passed none.
     """
-    named = {entry.module for entries in find_entry_points().values() for entry in entries}
-    read = [sys.modules.get(name) for name in named | _OUTSIDE]
+    named = {entry.module for entry in find_entry_points()} | _OUTSIDE
+    read = [sys.modules.get(name) for name in named]
     files = [getattr(module, "__file__", None) for module in read]
     places = [f"; plug-in {file}:{line}" for file, line in _FRAME.findall(trace) if file in files]
     return "".join(places[-1:])
@@ -416,10 +411,7 @@ def add_plugin_file(slot: str, path: Path, name: str) -> str:
 
     Studies that were read before know nothing of it.
     """
-    group = f"netsim.{slot}"
-    entry = EntryPoint(name, f"{path.stem}:{name}", group)
-    points = find_entry_points()
-    points[group] = (*points.get(group, ()), entry)
+    find_entry_points().append(EntryPoint(name, f"{path.stem}:{name}", f"netsim.{slot}"))
     sys.path.insert(0, str(path.resolve().parent))
     load_plugins.cache_clear()
     return [*load_plugins(slot)][-1]
@@ -435,7 +427,9 @@ def load_plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
     BadInput : one line: a plug-in that cannot be imported, or that is no part.
     """
     brought: dict[str, tuple[type[Part], EntryPoint]] = {}
-    for entry in find_entry_points().get(f"netsim.{slot}", ()):
+    for entry in find_entry_points():
+        if entry.group != f"netsim.{slot}":
+            continue
         try:
             part = entry.load()
         except KeyboardInterrupt:

@@ -23,7 +23,6 @@ from netsim.compiled import find_cache_folder
 from netsim.errors import BadInput
 from netsim.record import Recorder, Row, write_json
 from netsim.rng import Streams
-from netsim.world.build import build_world
 from netsim.world.world import World
 from scenarios.app.results.folder import MANIFEST, read_json
 from scenarios.app.results.read import Run, select_rows
@@ -114,7 +113,7 @@ def _audit_ues(
 
 def _play_recording(study: Study, setup: Setup, recording: Recording) -> Ledger:
     """Make a recording; the ledger at its end. Tables of the play go away."""
-    world = build_world(study.world, Streams(study.seed), study.round_s)
+    world = study.build_world()
     world.silent |= np.isin(np.arange(len(world.ues)), recording.ues) & (
         recording.change == "removed"
     )

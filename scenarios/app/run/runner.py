@@ -16,7 +16,6 @@ from netsim.fit import refuse_broken
 from netsim.radio.power import Listed
 from netsim.rng import Streams
 from netsim.units import FloatArray, ratio_from_db
-from netsim.world.build import build_world
 from rl.powers import Ddpg, settle_powers
 from scenarios.app.results.folder import MANIFEST, RESULTS, STUDY
 from scenarios.app.results.read import Run
@@ -255,7 +254,7 @@ def measure_snr_per_w(study: Study, seed: int) -> FloatArray:
     """Return SNR at 1 W (K,) of every UE at the first deadline of the study in the world of a seed;
     0 without a cell.
     """
-    world = build_world(study.world, Streams(seed), study.round_s)
+    world = study.change("seed", seed).build_world()
     world.env.run(until=min(study.round_s, world.duration_s))
     ue = np.arange(len(world.ues))
     cohort = world.build_cohort(

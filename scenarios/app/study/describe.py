@@ -113,13 +113,6 @@ def find_slot(metadata: Metadata) -> OneOf | None:
     return next((m for m in metadata if isinstance(m, OneOf)), None)
 
 
-def find_slots(annotation: object) -> list[OneOf]:
-    """Return the slots whose parts may stand where this is expected: of a union, those of all its
-    members.
-    """
-    return [mark for mark in collect_metadata(annotation) if isinstance(mark, OneOf)]
-
-
 def find_meant_type(annotation: object, data: Value) -> Any:
     """Return the type that a value was meant as: of a slot the part of its kind, of a union the
     member of its form.
@@ -427,7 +420,8 @@ class Mistake:
         if self.kind == "extra_forbidden":
             return list(self.owner.model_fields)
         if self.kind.startswith("union_tag"):
-            return [kind for slot in find_slots(self.expected) for kind in slot.parts]
+            slots = [mark for mark in collect_metadata(self.expected) if isinstance(mark, OneOf)]
+            return [kind for slot in slots for kind in slot.parts]
         return [word for word in list_literals(self.expected) if isinstance(word, str)]
 
     @property

@@ -49,7 +49,7 @@ def to_data(value: Any, outside: str, path: str = "") -> Value:
 def lives_in_python(part: Part) -> bool:
     """Return whether no scenario can say what a part is."""
     kind = type(part)
-    brought = [entry.value for entries in find_entry_points().values() for entry in entries]
+    brought = [entry.value for entry in find_entry_points()]
     is_known = is_bundled(kind) or f"{kind.__module__}:{kind.__qualname__}" in brought
     return bool(part.digest) or not is_known
 

@@ -19,7 +19,6 @@ from netsim.errors import BadInput, format_count
 from netsim.fit import explain_first_breach, refuse_broken
 from netsim.rng import Streams
 from netsim.units import FloatArray
-from netsim.world.build import build_world
 from rl import ALLOCATION, ONLINE
 from rl.env import OnlinePower, PowerAllocation, Stage
 from rl.problem import Problem
@@ -105,9 +104,7 @@ def check_online_task(study: Study, task: Online) -> Online:
     contracts in all rounds; BadInput for another.
     """
     for name in {"leakage", "named"} & {*task.reward.reads}:
-        homes = name != "named" or np.isfinite(
-            build_world(study.world, Streams(study.seed), study.round_s).places.home_m
-        )
+        homes = name != "named" or np.isfinite(study.build_world().places.home_m)
         if not study.learned.attacks or not np.any(homes):
             raise BadInput(
                 f"train.task.reward.{task.reward.reads[name]}: {name} is 0 without "
@@ -293,7 +290,7 @@ def count_ues(study: Study) -> int:
     if study.world.ues.mobility.kind_name() != "replay":
         return study.world.ues.count
 
-    return len(build_world(study.world, Streams(study.seed), study.round_s).ues)
+    return len(study.build_world().ues)
 
 
 class Stages:
@@ -316,7 +313,6 @@ class Stages:
 
     def __call__(self, seed: int) -> Stage:
         study = self.study.change("seed", seed)
-        streams = Streams(seed)
-        world = build_world(study.world, streams, study.round_s)
+        world = study.build_world()
         setup = replace(build_setup(world, study.learned, Path(), study.power), learns=self.learns)
         return Stage(world, setup, start_state(setup, len(world.ues)))
