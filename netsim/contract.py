@@ -19,7 +19,7 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.fit import read_tables
 
-BUNDLED = frozenset({"netsim", "fl", "rl", "scenarios"})
+BUNDLED = ("netsim", "fl", "rl", "scenarios")
 """packages whose parts are not checked"""
 
 

@@ -19,13 +19,14 @@ import json
 import re
 import sys
 import textwrap
+from collections import UserDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from inspect import isabstract
 from itertools import pairwise
 from pathlib import Path
+from pkgutil import resolve_name
 from traceback import extract_tb
 from typing import Annotated, Any, ClassVar, Literal, Self
 from uuid import uuid4
@@ -77,11 +78,11 @@ class UnusablePlugin(BadInput):
 
 
 FILE_NAME = "FILE_NAME"
-"""In `Annotated[str, FILE_NAME]`: a file or folder, which a scenario gives relative to itself;
-loading makes the value absolute and fills in ${VARIABLES}."""
+"""In `Annotated[str, FILE_NAME]`: the name of a file or folder, which a scenario gives relative to
+itself; loading it makes the value absolute and fills in ${VARIABLES}."""
 CODE_NAME = "CODE_NAME"
-"""In `Annotated[str, CODE_NAME]`: of FILE.py:NAME the file is one that the scenario reads, as of
-FILE_NAME; any other value is a word, or an entry point."""
+"""In `Annotated[str, CODE_NAME]`: FILE.py:NAME, a word, or an entry point; of FILE.py:NAME the file
+is one that the scenario reads, as of FILE_NAME."""
 
 
 def split_code_name(text: str) -> tuple[str, str]:
@@ -144,6 +145,12 @@ class Part(BaseModel):
         """The same part, for it is frozen."""
         return self
 
+    def change(self, path: str, value: object) -> Self:
+        """The same part with another value at a dotted path of its parts, which is not checked."""
+        name, _, rest = path.partition(".")
+        value = getattr(self, name).change(rest, value) if rest else value
+        return self.model_copy(update={name: value})
+
     @classmethod
     def kind_name(cls) -> str:
         """The word that `kind:` takes in YAML."""
@@ -177,6 +184,14 @@ def collect_parts(section: BaseModel) -> Iterator[Part]:
             for part in (value if isinstance(value, tuple) else (value,))
             if isinstance(part, Part)
         )
+
+
+def collect_nested_parts(*roots: Part) -> list[Part]:
+    """Parts, then those that they have as values, and so on."""
+    parts = [*roots]
+    for part in parts:
+        parts += collect_parts(part)
+    return parts
 
 
 @cache
@@ -260,22 +275,20 @@ class OneOf:
         return slot
 
     @property
-    def parts(self) -> Mapping[str, type[Part]]:
+    def parts(self) -> "_Parts":
         """Kind -> part, ours first, then those that other packages bring; BadInput for one that
         cannot be used.
         """
         brought = load_plugins(self.slot)
         for kind, (_, entry) in brought.items():
             if kind in self._ours:
-                raise _refuse_plugin(
-                    entry, self.slot, f"its kind {kind!r} is taken; give it another"
-                )
+                raise _refuse_plugin(entry, f"its kind {kind!r} is taken; give it another")
         return _Parts(self._ours | {kind: part for kind, (part, _) in brought.items()})
 
     def check(self) -> None:
         """Raise BadInput for a plug-in with fields that cannot be checked."""
         for part, entry in load_plugins(self.slot).values():
-            _check(Part, part, entry, self.slot, lambda part: part.model_rebuild())
+            _check(Part, part, entry, lambda part: part.model_rebuild())
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
@@ -285,8 +298,8 @@ class OneOf:
         parts = self.parts
         for kind in parts:
             if kind in brought:
-                _check(source, *brought[kind], self.slot, handler.generate_schema)
-            choices[kind] = core_schema.with_info_plain_validator_function(_Once(parts, kind))
+                _check(source, *brought[kind], handler.generate_schema)
+            choices[kind] = parts.build_schema(kind)
         take_held = partial(self._take_held, source)
         choices[HELD] = core_schema.with_info_plain_validator_function(take_held)
         metadata = {"pydantic_js_functions": [self._json_schema]}
@@ -324,27 +337,27 @@ class OneOf:
         return getattr(value, "kind", None)
 
 
-class _Parts(Mapping[str, type[Part]]):
+class _Parts(UserDict[str, Any]):
     """Kind -> part; one that is given by its place is imported when it is asked for."""
 
-    def __init__(self, parts: Mapping[str, type[Part] | str]) -> None:
-        self._parts = parts
-
     def __getitem__(self, kind: str) -> type[Part]:
-        part = self._parts[kind]
-        if isinstance(part, str):
-            module, _, name = part.partition(":")
-            part = getattr(import_module(module), name)
-        return part
+        part = self.data[kind]
+        return resolve_name(part) if isinstance(part, str) else part
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parts)
+    def validate(self, kind: str, value: object, info: ValidationInfo) -> Part:
+        """Check a part by its own schema, which is made when a scenario first has the part."""
+        part = self[kind]
+        if isinstance(value, part):
+            return value
+        if info.mode == "json":  # where a list may stand for a tuple
+            return part.model_validate_json(json.dumps(value), context=info.context)
+        return part.model_validate(value, context=info.context)
 
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    def __contains__(self, kind: object) -> bool:  # without importing it
-        return kind in self._parts
+    def build_schema(self, kind: str, **metadata: object) -> CoreSchema:
+        """The schema of a part that is imported when a scenario first has it."""
+        return core_schema.with_info_plain_validator_function(
+            partial(self.validate, kind), metadata=metadata
+        )
 
 
 class Section:
@@ -365,77 +378,48 @@ class Section:
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        metadata = {"pydantic_js_functions": [self._json_schema]}
-        return core_schema.with_info_plain_validator_function(
-            _Once(self._parts, ""), metadata=metadata
-        )
+        return self._parts.build_schema("", pydantic_js_functions=[self._json_schema])
 
     def _json_schema(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         self.part.model_rebuild()
         return handler(self.part.__pydantic_core_schema__)
 
 
-class _Once:
-    """Checks a part by its own schema; it is imported, and its schema made, when a scenario first
-    has the part.
-    """
-
-    def __init__(self, parts: Mapping[str, type[Part]], kind: str) -> None:
-        self._parts = parts
-        self._kind = kind
-
-    def __call__(self, value: object, info: ValidationInfo) -> Part:
-        part = self._parts[self._kind]
-        if isinstance(value, part):
-            return value
-        if info.mode == "json":  # where a list may stand for a tuple
-            return part.model_validate_json(json.dumps(value), context=info.context)
-        return part.model_validate(value, context=info.context)
-
-
 def _check(
-    base: object, part: type[Part], entry: EntryPoint, slot: str, generate: Callable[[Any], object]
+    base: object, part: type[Part], entry: EntryPoint, generate: Callable[[Any], object]
 ) -> None:
     """Raise BadInput where a plug-in is no part of the slot, or where its fields cannot be
     checked.
     """
     if isinstance(base, type) and not issubclass(part, base):
         raise _refuse_plugin(
-            entry,
-            slot,
-            f"it is no {base.__name__}; derive it from {base.__module__}.{base.__name__}",
+            entry, f"it is no {base.__name__}; derive it from {base.__module__}.{base.__name__}"
         )
     if isabstract(part):
-        raise _refuse_plugin(entry, slot, f"it lacks {', '.join(sorted(part.__abstractmethods__))}")
+        raise _refuse_plugin(entry, f"it lacks {', '.join(sorted(part.__abstractmethods__))}")
     try:
         generate(part)
     except BadInput:
         raise
     except Exception as error:
-        raise _refuse_plugin(
-            entry, slot, f"its fields cannot be checked ({_format_error(error)})"
-        ) from None
+        reason = f"its fields cannot be checked ({_format_error(error)})"
+        raise _refuse_plugin(entry, reason) from None
 
 
 @cache
-def find_entry_points() -> dict[str, Sequence[EntryPoint]]:
-    """Our entry points of installed packages by group; found once, for every package is looked
-    into.
-    """
+def find_entry_points() -> list[EntryPoint]:
+    """Our entry points of installed packages; found once, for every package is looked into."""
     points = entry_points()
-    return {
-        group: tuple(points.select(group=group))
-        for group in points.groups
-        if group.startswith("netsim.")
-    }
+    groups = [group for group in points.groups if group.startswith("netsim.")]
+    return [point for group in groups for point in points.select(group=group)]
 
 
 def describe_plugin_line(trace: str) -> str:
     """`; plug-in FILE:LINE`, the last line of a plug-in that a traceback passed; empty where it
     passed none.
     """
-    named = {entry.module for entries in find_entry_points().values() for entry in entries}
-    read = [sys.modules.get(name) for name in named | _OUTSIDE]
+    named = {entry.module for entry in find_entry_points()} | _OUTSIDE
+    read = [sys.modules.get(name) for name in named]
     files = [getattr(module, "__file__", None) for module in read]
     places = [f"; plug-in {file}:{line}" for file, line in _FRAME.findall(trace) if file in files]
     return "".join(places[-1:])
@@ -446,10 +430,7 @@ def add_plugin_file(slot: str, path: Path, name: str) -> str:
 
     Studies that were read before know nothing of it.
     """
-    group = f"netsim.{slot}"
-    entry = EntryPoint(name, f"{path.stem}:{name}", group)
-    points = find_entry_points()
-    points[group] = (*points.get(group, ()), entry)
+    find_entry_points().append(EntryPoint(name, f"{path.stem}:{name}", f"netsim.{slot}"))
     sys.path.insert(0, str(path.resolve().parent))
     load_plugins.cache_clear()
     return [*load_plugins(slot)][-1]
@@ -465,31 +446,32 @@ def load_plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
     BadInput : one line: a plug-in that cannot be imported, or that is no part.
     """
     brought: dict[str, tuple[type[Part], EntryPoint]] = {}
-    for entry in find_entry_points().get(f"netsim.{slot}", ()):
+    for entry in find_entry_points():
+        if entry.group != f"netsim.{slot}":
+            continue
         try:
             part = entry.load()
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # whatever a module does when it is imported, SystemExit too
-            raise _refuse_plugin(
-                entry, slot, f"it cannot be imported ({_format_error(error)}){_find_line(error)}"
-            ) from None
+            reason = f"it cannot be imported ({_format_error(error)}){_find_line(error)}"
+            raise _refuse_plugin(entry, reason) from None
         is_part = isinstance(part, type) and issubclass(part, Part)
         kind = part.model_fields.get("kind") if is_part else None
         if kind is None or not isinstance(kind.default, str) or not kind.default:
-            raise _refuse_plugin(entry, slot, "it is not a part with a `kind`")
+            raise _refuse_plugin(entry, "it is not a part with a `kind`")
         if part.kind_name() in brought:
             raise _refuse_plugin(
-                entry, slot, f"its kind {part.kind_name()!r} is taken; give it another"
+                entry, f"its kind {part.kind_name()!r} is taken; give it another"
             )
         brought[part.kind_name()] = part, entry
     return brought
 
 
-def _refuse_plugin(entry: EntryPoint, slot: str, reason: str) -> UnusablePlugin:
+def _refuse_plugin(entry: EntryPoint, reason: str) -> UnusablePlugin:
     package = entry.dist.name if entry.dist is not None else f"{entry.module}.py"
     return UnusablePlugin(
-        f"plug-in {entry.value} of {package} (netsim.{slot}): {reason}; mend {package}, or "
+        f"plug-in {entry.value} of {package} ({entry.group}): {reason}; mend {package}, or "
         f"uninstall it"
     )
 
@@ -503,6 +485,4 @@ def _find_line(error: BaseException) -> str:
 
 def _format_error(error: BaseException) -> str:
     text = str(error).strip().split("\n")[0]
-    if text:
-        return f"{type(error).__name__}: {text}"
-    return type(error).__name__
+    return f"{type(error).__name__}: {text}".removesuffix(": ")

@@ -273,7 +273,7 @@ class Attack(Named):
             choose_cell_m,  # not at the top: most attacks have no grid
         )
 
-        return self.model_copy(update={"cell_m": choose_cell_m(area, learner.shortest_m)})
+        return self.change("cell_m", choose_cell_m(area, learner.shortest_m))
 
     @property
     def n_towns(self) -> int:

@@ -262,7 +262,7 @@ class NoiseSwitch(Defense, kind="noise-switch"):
 
     def set_switch_round(self, until_round: int) -> "NoiseSwitch":
         if self.waits:
-            return self.model_copy(update={"until_round": until_round})
+            return self.change("until_round", until_round)
         return self
 
     def start(self, n_ue: int) -> SwitchState:

@@ -105,8 +105,8 @@ class UserCode:
             raise BadInput(f"{self.key}: {file}: {error.strerror}; give a Python file") from None
 
     def _find_entry_point(self) -> Any:
-        for entry in find_entry_points().get(self.group, ()):
-            if entry.name == self.text:
+        for entry in find_entry_points():
+            if (entry.group, entry.name) == (self.group, self.text):
                 return entry
         raise BadInput(
             f"{self.key}: no package has {self.text!r} among its entry points {self.group}; write "

@@ -96,7 +96,7 @@ def build_setup(
     learning = prepare_learner(known, rehearsed)
     learner = learning.learner
     fitted = tuple(attack.fit_cells(learner, world.area) for attack in learning.attacks)
-    learning = learning.model_copy(update={"attacks": fitted})
+    learning = learning.change("attacks", fitted)
     _check_world(world, learning, power)
     counts = None
     statistics = None
@@ -181,7 +181,7 @@ def prepare_learner(learning: Learning, may_import: bool) -> Learning:
     learner = learning.learner.prepare(learning.data.read_sample_format(), may_import)
     if learner is learning.learner:
         return learning
-    prepared = learning.model_copy(update={"learner": learner})
+    prepared = learning.change("learner", learner)
     try:
         prepared.check()
     except ValueError as error:

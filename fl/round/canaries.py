@@ -127,8 +127,8 @@ def record_canaries(phase: Phase, uploads: Uploads, sending: Sending, before: St
 
     # responses without noise: what is rounded at random, and again where it moves too far, has
     # other noise then
-    calm = [step.model_copy(update={"noise_multiplier": 1e-9}) for step in learning.defenses]
-    quiet = learning.model_copy(update={"defenses": calm})
+    calm = [step.change("noise_multiplier", 1e-9) for step in learning.defenses]
+    quiet = learning.change("defenses", calm)
     bound = find_norm_bound(learning, before)
     norm = bound or learnt.promise.norm
     factors = (0, 1, 10 if bound else 1)

@@ -158,7 +158,7 @@ class Listed(Law):
 
     def select_ues(self, ue: IntArray) -> "Power":
         powers_w = tuple(self.each_w[k % len(self.each_w)] for k in ue.tolist())
-        return self.model_copy(update={"each_w": powers_w})
+        return self.change("each_w", powers_w)
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         return np.minimum(np.resize(np.array(self.each_w), len(gain)), max_power_w)

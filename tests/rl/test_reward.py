@@ -54,9 +54,11 @@ def test_a_reward_of_ones_own_is_taken_like_others(monkeypatch):
 
     item = figures(energy_j=[2.0, 1.0], lost=[0.0, 0.5], noise=[nan, nan])
     assert_allclose(compute_reward_cost(Ratio(), item), [2.0 / 1.001, 1.0 / 0.501])
-    entry = SimpleNamespace(value="mine:Ratio", dist=None, load=lambda: Ratio)
+    entry = SimpleNamespace(
+        value="mine:Ratio", group="netsim.reward", dist=None, load=lambda: Ratio
+    )
     part.load_plugins.cache_clear()
-    monkeypatch.setattr(part, "find_entry_points", lambda: {"netsim.reward": [entry]})
+    monkeypatch.setattr(part, "find_entry_points", lambda: [entry])
     try:
         from rl.reward import REWARDS
 

@@ -129,7 +129,7 @@ def test_a_folder_of_something_else_stays_as_it_is(tmp_path, out):
 def test_a_failure_in_a_plug_in_names_its_file_and_line(monkeypatch):
     monkeypatch.setattr(
         "netsim.part.find_entry_points",
-        lambda: {"netsim.attack": [SimpleNamespace(module=__name__)]},
+        lambda: [SimpleNamespace(module=__name__)],
     )
     with raises(RuntimeError) as raised:
         raise RuntimeError("boom")

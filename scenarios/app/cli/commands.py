@@ -5,8 +5,8 @@ imported when it runs.
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 from netsim import __version__, compiled
 from netsim.errors import BadInput, RunsFailed
@@ -81,9 +81,8 @@ def main(arguments: list[str] | None = None) -> int:
                 return DONE
             args = build_parser().parse_args(words)
             _check_folder()
-            module, _, function = COMMANDS[args.command].main.partition(":")
             with keep_lock():
-                code = getattr(import_module(f"scenarios.app.cli.{module}"), function)(args)
+                code = resolve_name(f"scenarios.app.cli.{COMMANDS[args.command].main}")(args)
         finally:  # also where the parser leaves, which has printed its help
             write_stream("", sys.stdout, flush=True)
         if code is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netsim.errors import BadInput
-from netsim.part import add_plugin_file
+from netsim.part import add_plugin_file, split_code_name
 from netsim.safe import describe_file_kind
 from scenarios.app.cli.options import (
     DONE,
@@ -105,8 +105,8 @@ def attack_from_options(args: Namespace) -> None:
 
 def _read_attack(text: str) -> Value:
     """Return an attack as a scenario has it: of its kind, its settings, or a class of a file."""
-    file, _, name = text.rpartition(":")
-    if file.endswith(".py"):
+    file, name = split_code_name(text)
+    if file:
         return {"kind": add_plugin_file("attack", Path(file), name)}
     value = parse_value(text, "--attack")
     return {"kind": value} if isinstance(value, str) else value

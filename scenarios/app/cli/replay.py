@@ -22,7 +22,6 @@ from netsim.trace_files.inspect import choose_round
 from netsim.traces.trace import Trace
 from netsim.units import FloatArray
 from netsim.world.base_stations import choose_default_layout
-from netsim.world.build import build_world
 from scenarios.app.cli.options import (
     choose_out,
     collect_overrides,
@@ -442,7 +441,7 @@ def override_public_rsrp(study: Study) -> Fields:
         return {}
     rsrp_dbm = _load_trace(study).rsrp_dbm
     if rsrp_dbm is None:
-        world = build_world(study.world, Streams(study.seed), study.round_s)
+        world = study.build_world()
         side = (np.arange(_PLACES) + 0.5) / _PLACES
         rsrp_dbm = world.budget.rsrp_dbm(world.area.sample(cross_axes(side, side)), None).max(
             axis=1

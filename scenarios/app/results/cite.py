@@ -4,7 +4,7 @@ import re
 from importlib import resources
 from pathlib import Path
 
-from netsim.part import Part, collect_parts
+from netsim.part import collect_nested_parts
 from scenarios.app.results.folder import STUDY
 from scenarios.app.study.load import load
 from scenarios.app.study.slots import SLOTS
@@ -19,16 +19,9 @@ def cite(source: str) -> str:
     """Cite what a scenario, or the studies in a folder, use: a comment with the `reference` of each
     part and its slot, or the `paper` of a study, and the entries of which these have a word.
     """
-    parts: list[Part] = [
-        *map(
-            load,
-            {_SEED.sub("", path.read_text()): path for path in Path(source).rglob(STUDY)}.values()
-            or [source],
-        )
-    ]
+    studies = {_SEED.sub("", path.read_text()): path for path in Path(source).rglob(STUDY)}
     words = set()
-    for part in parts:
-        parts += collect_parts(part)
+    for part in collect_nested_parts(*map(load, studies.values() or [source])):
         if word := part.reference or getattr(part, "paper", None):
             kind = getattr(part, "kind", "paper")
             slots = [f" ({k})" for k, union in SLOTS.items() if union.parts.get(kind) is type(part)]

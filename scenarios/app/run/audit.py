@@ -23,7 +23,6 @@ from netsim.compiled import find_cache_folder
 from netsim.errors import BadInput
 from netsim.record import Recorder, Row, write_json
 from netsim.rng import Streams
-from netsim.world.build import build_world
 from netsim.world.world import World
 from scenarios.app.results.folder import MANIFEST, read_json
 from scenarios.app.results.read import Run, select_rows
@@ -81,19 +80,13 @@ def _audit_ues(
     relations = {account.relation for account in accounts}
     pairs = [pair for pair, relation in PAIRS.items() if relation in relations]
     closer = [pair for pair in pairs if pair != "replaced"]
-    if "user" in {account.unit for account in accounts}:
-        changes = [*closer, "plus", "minus"]
-    else:
-        changes = ["record"]
+    is_user = "user" in {account.unit for account in accounts}
+    changes = [*closer, "plus", "minus"] if is_user else ["record"]
     for k, ue in enumerate(ues, 1):
         name = {"ue": world.ues[ue]}
         plays = {"": base}
-        silent = study.world.ues.model_copy(
-            update={"without": (*study.world.ues.without, world.ues[ue])}
-        )
-        left_out = study.model_copy(
-            update={"world": study.world.model_copy(update={"ues": silent})}
-        )
+        silent = (*study.world.ues.without, world.ues[ue])
+        left_out = study.change("world.ues.without", silent)
         if len(world.ues) > 1:  # without its only user there is no trace
             for row in compare_public_values(
                 _digest_public(world, setup),
@@ -120,7 +113,7 @@ def _audit_ues(
 
 def _play_recording(study: Study, setup: Setup, recording: Recording) -> Ledger:
     """Make a recording; the ledger at its end. Tables of the play go away."""
-    world = build_world(study.world, Streams(study.seed), study.round_s)
+    world = study.build_world()
     world.silent |= np.isin(np.arange(len(world.ues)), recording.ues) & (
         recording.change == "removed"
     )
@@ -157,10 +150,8 @@ def _digest_public(world: World, setup: Setup) -> Any:
     public = setup.public
     learning = setup.learning
     trace = world.trace
-    if SHARED_MODEL in learning.data.offers:
-        learnt = []
-    else:
-        learnt = np.array(world.cells)[setup.model_of_cell >= 0].tolist()
+    is_shared = SHARED_MODEL in learning.data.offers
+    learnt = [] if is_shared else np.array(world.cells)[setup.model_of_cell >= 0].tolist()
     values = {
         "what a user is": world.ues,
         "the area": public.area,

@@ -309,7 +309,7 @@ def do_jobs(
             ) from None
         for job, end in engine.make_executor(min(at_once, len(left)), place).play_jobs(left):
             folder = str(job.folder.relative_to(place))
-            name: Name = "run" if job.kind.name == "run" else "played"
+            name: Name = "played"
             values: Fields = {"label": f"seed {job.seed}"}
             if isinstance(end, Failure):
                 job.fail(end.trace)
@@ -321,13 +321,10 @@ def do_jobs(
                 values = asdict(failed)
             else:
                 results[job.folder] = end.value
-                if name == "run":
-                    values = {
-                        "label": job.label,
-                        "seed": job.seed,
-                        "folder": folder,
-                        "summary": end.value,
-                    }
+                if job.kind.name == "run":
+                    name = "run"
+                    values = {"label": job.label, "seed": job.seed}
+                    values |= {"folder": folder, "summary": end.value}
             is_last = len(results) == len(jobs)
             watch(Event(name, len(results), len(jobs), is_last, values))
     return [results[job.folder] for job in jobs]

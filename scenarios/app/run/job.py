@@ -350,13 +350,9 @@ def digest_inputs(study: Study) -> dict[str, str]:
     return {
         file: _digest_input(file, place[-1] == "trace")
         for place in find_file_places(data)
-        if (file := _find_file(str(get_value_at(data, place))))
+        for text in [get_value_at(data, place)]
+        if (file := split_code_name(text)[0] or text)
     } | digest_held_parts(study)
-
-
-def _find_file(text: str) -> str:
-    """Return the file of FILE.py:NAME, or of a plain name."""
-    return split_code_name(text)[0] or text
 
 
 def _digest_input(file: str, is_trace: bool) -> str:

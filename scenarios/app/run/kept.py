@@ -7,7 +7,9 @@ from pathlib import Path
 from netsim import compiled
 from netsim.checkpoint import load_tree, save_tree, to_tree
 from netsim.compiled import compute_code_digest
+from netsim.contract import BUNDLED
 from netsim.errors import BadInput
+from netsim.part import collect_nested_parts
 from netsim.safe import describe_file_kind, keep_lock
 from scenarios.app.results.folder import MANIFEST, lock_folder
 from scenarios.app.run.events import Watch, ignore_event
@@ -38,22 +40,15 @@ def keep_run(
 
     title : what a line then says that is played. Raises BadInput: what is kept is damaged.
     """
-    learning = study.learned
-    parts = [
-        learning.learner,
-        *learning.withholding,
-        *learning.curation,
-        *learning.defenses,
-        *learning.attacks,
-    ]
-    brought = {type(part).__module__.partition(".")[0] for part in parts} - {"__main__"}
+    modules = {type(part).__module__ for part in collect_nested_parts(study)} - {"__main__"}
+    packages = sorted({module.partition(".")[0] for module in modules} | {*BUNDLED})
     job = Job(
         _ALONE,
         study,
         study.seed,
         digest_inputs(study),
         cache,
-        notes=[compute_code_digest("netsim", "fl", "scenarios", *sorted(brought))],
+        notes=[compute_code_digest(*packages)],
     )
     folder = cache / job.key[:16]
     path = folder / _FILE

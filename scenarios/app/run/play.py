@@ -414,14 +414,13 @@ def write_map(folder: Path, world: World, city: City) -> None:
     rings = world.buildings.list_rings()
     shapes = [ring for shape in rings for ring in shape]
     arrays: dict[str, np.ndarray] = {
-        "footprint_m": np.concatenate(shapes) if shapes else no_places(),
+        "footprint_m": np.concatenate([no_places(), *shapes]),
         "footprint_ptr": np.cumsum([0, *map(len, shapes)]),
         "footprint_building": np.repeat(np.arange(len(rings)), [*map(len, rings)]),
         "building_height_m": world.buildings.height_m,
         "station_m": collect_positions_m(world.stations),
-        "station_azimuth_deg": np.array(
-            [np.nan if b.azimuth_deg is None else b.azimuth_deg for b in world.stations]
-        ),
+        # NaN for None
+        "station_azimuth_deg": np.array([b.azimuth_deg for b in world.stations], dtype=float),
         "place_m": place,
     }
     if world.stations:

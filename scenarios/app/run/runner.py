@@ -16,7 +16,6 @@ from netsim.fit import refuse_broken
 from netsim.radio.power import Listed
 from netsim.rng import Streams
 from netsim.units import FloatArray, ratio_from_db
-from netsim.world.build import build_world
 from rl.powers import Ddpg, settle_powers
 from scenarios.app.results.folder import MANIFEST, RESULTS, STUDY
 from scenarios.app.results.read import Run
@@ -99,10 +98,9 @@ def plan_by_policy(study: Study) -> PlannedStudy:
             f"learning.defenses: {waiting[0]} with mode: planned has no round: the policy was "
             "trained with criterion: top-up; give until_round or mode: top-up"
         )
+    snr_per_w = np.zeros(policy.card.ues)
     if policy.card.observe == "channel":
         snr_per_w = measure_snr_per_w(study, study.seed)
-    else:
-        snr_per_w = np.zeros(policy.card.ues)
     problem, wanted_w = settle_powers(policy, snr_per_w)
     power_w = np.minimum(wanted_w, study.world.ues.max_power_w)
     outcome = problem.evaluate(power_w)
@@ -150,7 +148,8 @@ def plan_study(study: Study, cache: Path) -> PlannedStudy:
             switch = max(1, round(plan.switch_share * len(trajectory.std)))
             factor = calm.find_noise_factor(own_w[0], switch)
             trajectory = trajectory.scale_noise(factor)
-            written = _raise_noise(study, factor)
+            noise_w = study.world.radio.uplink.band_noise_w() * factor
+            written = study.change("world.radio.uplink.noise_w", noise_w)
         objective = PowerLoss(trajectory, plan.bound, plan.criterion)
         limits = cap_limits(plan.limits, study)
         if plan.power == "evolution":
@@ -181,17 +180,7 @@ def plan_study(study: Study, cache: Path) -> PlannedStudy:
 
 def cap_limits(limits: Limits, study: Study) -> Limits:
     """Return the limits, with no more for each UE than it can send with."""
-    return limits.model_copy(
-        update={"each_max_w": min(limits.each_max_w, study.world.ues.max_power_w)}
-    )
-
-
-def _raise_noise(study: Study, factor: float) -> Study:
-    world = study.world
-    noise_w = world.radio.uplink.band_noise_w() * factor
-    uplink = world.radio.uplink.model_copy(update={"noise_w": noise_w})
-    radio = world.radio.model_copy(update={"uplink": uplink})
-    return study.model_copy(update={"world": world.model_copy(update={"radio": radio})})
+    return limits.change("each_max_w", min(limits.each_max_w, study.world.ues.max_power_w))
 
 
 def load_reference(study: Study, cache: Path) -> Trajectory:
@@ -265,7 +254,7 @@ def measure_snr_per_w(study: Study, seed: int) -> FloatArray:
     """Return SNR at 1 W (K,) of every UE at the first deadline of the study in the world of a seed;
     0 without a cell.
     """
-    world = build_world(study.world, Streams(seed), study.round_s)
+    world = study.change("seed", seed).build_world()
     world.env.run(until=min(study.round_s, world.duration_s))
     ue = np.arange(len(world.ues))
     cohort = world.build_cohort(

@@ -10,8 +10,6 @@ from fl.round.setup import Setup
 from netsim.clock import find_first_multiple
 from netsim.errors import BadInput
 from netsim.notice import Notice
-from netsim.rng import Streams
-from netsim.world.build import build_world
 from netsim.world.world import World
 from scenarios.app.run.how import DEFAULT_RESOURCES, Resources, use_one_thread
 from scenarios.app.run.measured import read_measured
@@ -25,7 +23,7 @@ def prepare_run(study: Study, folder: Path, rehearsed: bool = True) -> tuple[Wor
     refused.
     """
     learning = study.learned
-    world = build_world(study.world, Streams(study.seed), learning.round_s)
+    world = study.build_world()
     setup = prepare_rounds(world, learning, folder, study.power, rehearsed)
     world.notices += (*find_study_notices(study, world),)
     return world, setup
@@ -56,7 +54,7 @@ def build_radio_world(study: Study) -> tuple[World, Windows]:
     Samples are taken every measurement_period_s; once a tick where the mobility model says itself
     when UEs measure.
     """
-    world = build_world(study.world, Streams(study.seed), study.round_s)
+    world = study.build_world()
     if not world.stations:
         raise BadInput(
             "world.base_stations: a study without `learning:` records what base stations are "

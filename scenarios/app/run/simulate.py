@@ -132,9 +132,8 @@ class RadioPlay(Play):
         self.moves = self.memory.moves
         total = ceil(self.plan.instants / self.plan.window)
         for window in range(self.memory.window, total):
-            instants = range(
-                window * self.plan.window, min((window + 1) * self.plan.window, self.plan.instants)
-            )
+            first = window * self.plan.window
+            instants = range(self.plan.instants)[first : first + self.plan.window]
             rows = np.concatenate([self._sample(k * self.plan.every_s) for k in instants])
             # of models that set their own measurement times: not needed here
             world.drain_observations()

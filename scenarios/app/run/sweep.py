@@ -100,9 +100,8 @@ def plan_points(study: Study, overrides: Record) -> list[SweepPoint]:
             f"vary: {of_training[0]}: changes a training and no run; leave it out, or search it "
             "by netsim tune with --objective cost.best"
         )
-    axes = [_list_choices("zip", vary.zip, vary.together)]
-    for key, values in vary.values.items():
-        axes.append(_list_choices("values", {key: values}, len(values)))
+    axes = [_list_choices("zip", vary.zip)]
+    axes += [_list_choices("values", {key: values}) for key, values in vary.values.items()]
     if vary.random is not None:
         draws = vary.random.draws
         rng = Streams(study.seed).derive_rng("vary")
@@ -111,14 +110,11 @@ def plan_points(study: Study, overrides: Record) -> list[SweepPoint]:
             for key, distribution in vary.drawn.items()
         }
         section = ("vary", "random", "space")
-        axes.append(
-            [_Choice(_pick_row(columns, i), f"draw {i + 1}", section) for i in range(draws)]
-        )
+        rows = enumerate(_list_rows(columns), 1)
+        axes.append([_Choice(row, f"draw {i}", section) for i, row in rows])
     section_of_seeds = ("vary",) if vary.seed else ()
-    seeds = [
-        _Choice({"seed": seed}, section=section_of_seeds) for seed in vary.seed or (study.seed,)
-    ]
-    axes.append(seeds)
+    seeds = vary.seed or (study.seed,)
+    axes.append([_Choice({"seed": seed}, section=section_of_seeds) for seed in seeds])
     runs = len(variants) * prod(map(len, axes))
     if runs > MAX_RUNS:
         raise BadInput(
@@ -139,14 +135,15 @@ def plan_points(study: Study, overrides: Record) -> list[SweepPoint]:
     return planned
 
 
-def _pick_row(columns: Mapping[str, Sequence[Value]], i: int) -> Fields:
-    return {key: column[i] for key, column in columns.items()}
+def _list_rows(columns: Mapping[str, Sequence[Value]]) -> list[Fields]:
+    """Return the first values of all columns, then the second ones; an empty row without any."""
+    rows = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows] or [{}]
 
 
-def _list_choices(section: str, columns: Mapping[str, Sequence[Value]], n: int) -> list[_Choice]:
+def _list_choices(section: str, columns: Mapping[str, Sequence[Value]]) -> list[_Choice]:
     choices = []
-    for i in range(n):
-        row = _pick_row(columns, i)
+    for i, row in enumerate(_list_rows(columns)):
         parts = [
             f"{format_dotted(parse_place(key)).rsplit('.', 1)[-1]}={to_flow_yaml(value)}"
             for key, value in row.items()
@@ -223,7 +220,7 @@ def resolve_points(
         if setting not in settings:
             with prefix_errors(point.label):
                 settings[setting] = scenario.with_changes(point.overrides, point.origins).study
-        checked.append((point, settings[setting].model_copy(update={"seed": point.seed})))
+        checked.append((point, settings[setting].change("seed", point.seed)))
     return checked
 
 
@@ -409,10 +406,7 @@ def write_runs(out: Path, todo: Sequence[SweepPoint], summaries: Sequence[Fields
     columns = ["folder", "label", "seed", *curve, *varied, *keys]
     rows: list[list[Value]] = [columns]
     for point, summary in zip(todo, summaries, strict=True):
-        row: Fields = {
-            name: getattr(point, name) for name in ("folder", "label", "seed", "curve", "strength")
-        }
-        row |= {key: to_flow_yaml(value) for key, value in point.overrides.items() if key in varied}
-        row |= summary
+        changed = {key: to_flow_yaml(value) for key, value in point.overrides.items()}
+        row = changed | vars(point) | summary
         rows.append([row.get(column) for column in columns])
     write_text(out / RUNS, to_csv_text(rows))

@@ -45,7 +45,7 @@ def teach_attacks(study: Study, cache: Path, watch: Watch = ignore_event) -> Stu
 
 def _teach_attack(study: Study, attack: Attack, cache: Path, watch: Watch) -> Attack:
     # alone under the name of its kind, and without what it does not read
-    alone = attack.model_copy(update={"name": None}).mark_lessons([])
+    alone = attack.change("name", None).mark_lessons([])
     setting = study.model_copy(update=UNPLAYED).change_learning(
         **_UNREAD, attacks=(alone,), learner=study.learned.learner.trained
     )
@@ -56,7 +56,7 @@ def _teach_attack(study: Study, attack: Attack, cache: Path, watch: Watch) -> At
     for k in range(attack.n_towns)[::direction]:
         part = f"town {k + 1} of {attack.n_towns}"
         title = f"made-up {part} for {attack.label}, which takes as long as a run"
-        town = setting.model_copy(update={"seed": first + k})
+        town = setting.change("seed", first + k)
         # after the last step of a town the run itself is still to come
         show = lambda event, part=part: watch(event._replace(part=part, last=False))  # noqa: E731
         kept.append(keep_run(cache, town, _take_lesson, title, show))

@@ -76,45 +76,41 @@ def unwrap_annotation(annotation: object) -> tuple[Any, Metadata]:
     metadata = []
     while True:
         if get_origin(annotation) is Annotated:
-            annotation, *metadata_parts = get_args(annotation)
-            metadata += [
-                m for x in metadata_parts for m in (x.metadata if isinstance(x, FieldInfo) else [x])
-            ]
-            section = next((m for m in metadata_parts if isinstance(m, Section)), None)
-            annotation = annotation if section is None else section.part
+            annotation, *marks = get_args(annotation)
+            for mark in marks:
+                metadata += mark.metadata if isinstance(mark, FieldInfo) else [mark]
+                annotation = mark.part if isinstance(mark, Section) else annotation
             continue
-        alternatives = [a for a in list_union_members(annotation) if a is not type(None)]
+        alternatives = list_union_members(annotation)
         if len(alternatives) != 1 or alternatives[0] is annotation:
             return annotation, metadata
         annotation = alternatives[0]
 
 
 def list_union_members(annotation: object) -> tuple[Any, ...]:
-    """Return the alternatives of a union; the type itself when it is none."""
+    """Return the alternatives of a union, but None; the type itself when it is none."""
     if get_origin(annotation) in (Union, types.UnionType):
-        return get_args(annotation)
+        return tuple(a for a in get_args(annotation) if a is not type(None))
     return (annotation,)
+
+
+def collect_metadata(annotation: object) -> Metadata:
+    """Return what stands beside a type, then beside the members of a union."""
+    base, metadata = unwrap_annotation(annotation)
+    for member in list_union_members(base):
+        metadata += unwrap_annotation(member)[1]
+    return metadata
+
+
+def list_literals(annotation: object) -> list[object]:
+    """Return the values of a literal, or of those in a union."""
+    members = list_union_members(unwrap_annotation(annotation)[0])
+    return [word for m in members if get_origin(m) is Literal for word in get_args(m)]
 
 
 def find_slot(metadata: Metadata) -> OneOf | None:
     """Return the slot, when the annotation is one."""
     return next((m for m in metadata if isinstance(m, OneOf)), None)
-
-
-def find_slots(annotation: object) -> list[OneOf]:
-    """Return the slots whose parts may stand where this is expected: of a union, those of all its
-    members.
-    """
-    base, metadata = unwrap_annotation(annotation)
-    inner = [find_slot(unwrap_annotation(member)[1]) for member in list_union_members(base)]
-    return [
-        slot
-        for slot in [
-            find_slot(metadata),
-            *inner,
-        ]
-        if slot is not None
-    ]
 
 
 def find_meant_type(annotation: object, data: Value) -> Any:
@@ -124,13 +120,11 @@ def find_meant_type(annotation: object, data: Value) -> Any:
     base, metadata = unwrap_annotation(annotation)
     slot = find_slot(metadata)
     if slot is not None:
-        kind = slot.find_kind(data)
-        if isinstance(kind, str):
-            return slot.parts.get(kind)
-        return None
-    if len(list_union_members(base)) < 2:
+        return slot.parts.get(str(slot.find_kind(data)))
+    members = list_union_members(base)
+    if len(members) < 2:
         return base
-    types = [find_meant_type(member, data) for member in list_union_members(base)]
+    types = [find_meant_type(member, data) for member in members]
     forms = (tuple, list) if isinstance(data, list) else (dict,)
     fits = (
         t
@@ -161,6 +155,12 @@ def find_annotation(annotation: object, data: Value, place: Sequence[str | int])
     return annotation
 
 
+def find_owner(model: type[BaseModel], data: Value, place: Place) -> Any:
+    """Return the type that the value which has this place was meant as."""
+    annotation = find_annotation(model, data, place[:-1])
+    return find_meant_type(annotation, get_value_at(data, place[:-1]))
+
+
 def describe_bounds(metadata: Metadata) -> str:
     """Return `> 0 and <= 100`, or empty."""
     limits = [(word, getattr(m, name, None)) for m in metadata for name, word in _BOUNDS.items()]
@@ -177,7 +177,7 @@ def describe_type(annotation: object, unit: str = "") -> str:
     """
     base, metadata = unwrap_annotation(annotation)
     slot = find_slot(metadata)
-    alternatives = [a for a in list_union_members(base) if a is not type(None)]
+    alternatives = list_union_members(base)
     origin = get_origin(base)
     if slot is not None:
         words = f"a mapping with kind {join_choices(list(slot.parts))}"
@@ -216,9 +216,7 @@ def to_flow_yaml(value: Value) -> str:
     """Return a value as one line of YAML."""
     if isinstance(value, BaseModel):
         kind = {"kind": value.kind} if hasattr(value, "kind") else {}
-        # a set has no order
-        names = [name for name in type(value).model_fields if name in value.model_fields_set]
-        value = kind | {name: getattr(value, name) for name in names}
+        value = kind | {name: entry for name, entry in value if name in value.model_fields_set}
     if isinstance(value, dict):
         return (
             "{" + ", ".join(f"{to_flow_yaml(k)}: {to_flow_yaml(v)}" for k, v in value.items()) + "}"
@@ -376,10 +374,7 @@ class Mistake:
             self.is_type = True  # a list of fixed length that is too short, or no part at all
         self.kind = "type" if self.is_type else "bound" if kind in _OUTSIDE else kind
         self.expected = find_annotation(model, document.data, self.key_place)
-        self.owner = find_meant_type(
-            find_annotation(model, document.data, self.key_place[:-1]),
-            document.get_value(self.key_place[:-1]),
-        )
+        self.owner = find_owner(model, document.data, self.key_place)
         self.key = str(self.key_place[-1]) if self.key_place else ""
         key = next((step for step in reversed(self.key_place) if isinstance(step, str)), "")
         self.unit = find_unit(key)
@@ -425,13 +420,9 @@ class Mistake:
         if self.kind == "extra_forbidden":
             return list(self.owner.model_fields)
         if self.kind.startswith("union_tag"):
-            return [kind for slot in find_slots(self.expected) for kind in slot.parts]
-        literals = (
-            t
-            for t in list_union_members(unwrap_annotation(self.expected)[0])
-            if get_origin(t) is Literal
-        )
-        return [word for literal in literals for word in get_args(literal) if isinstance(word, str)]
+            slots = [mark for mark in collect_metadata(self.expected) if isinstance(mark, OneOf)]
+            return [kind for slot in slots for kind in slot.parts]
+        return [word for word in list_literals(self.expected) if isinstance(word, str)]
 
     @property
     def listed(self) -> str:
@@ -543,7 +534,7 @@ def find_default(model: type[BaseModel], data: Value, place: Place) -> Fields:
     default, else nothing.
     """
     above = get_value_at(data, place[:-1])
-    owner = find_meant_type(find_annotation(model, data, place[:-1]), above)
+    owner = find_owner(model, data, place)
     field = getattr(owner, "model_fields", {}).get(str(place[-1]))
     if field is None:
         return {}

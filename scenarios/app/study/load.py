@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from netsim.errors import BadInput, suggest_nearest
 from netsim.part import CODE_NAME, FILE_NAME, Part, split_code_name
@@ -21,10 +21,11 @@ from netsim.safe import describe_file_kind
 from scenarios.app.study import Record, Value
 from scenarios.app.study.describe import (
     build_model,
+    collect_metadata,
     find_annotation,
     find_default,
     find_slot,
-    list_union_members,
+    list_literals,
     unwrap_annotation,
 )
 from scenarios.app.study.python_values import refuse_held_parts, to_data
@@ -32,6 +33,7 @@ from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import (
     Document,
     Place,
+    has_step,
     parse_document,
     parse_place,
     read_file_text,
@@ -154,11 +156,11 @@ def _lacks_attack(study: Study, names_attacks: bool) -> bool:
 def list_bundled() -> dict[str, Path]:
     """Return the scenarios that come with the program: name -> file."""
     root = Path(str(resources.files("scenarios")))
+    files = {
+        str(path.relative_to(root).with_suffix("")): path for path in sorted(root.rglob("*.yaml"))
+    }
     # which has no scenarios
-    folders = [path for path in root.iterdir() if path.is_dir() and path.name != "app"]
-    nested = [path for folder in folders for path in folder.rglob("*.yaml")]
-    files = [*root.glob("*.yaml"), *nested]
-    return {str(path.relative_to(root).with_suffix("")): path for path in sorted(files)}
+    return {name: path for name, path in files.items() if not name.startswith("app/")}
 
 
 def read_title(path: Path) -> str:
@@ -221,8 +223,7 @@ def set_value(document: Document, path: str, value: Value, origin: Place | None 
         above = (*above, step)
     data = document.get_value(above)
     last = steps[-1]
-    is_index = isinstance(data, list) and isinstance(last, int) and last < len(data)
-    if not is_index and not (isinstance(data, dict) and isinstance(last, str)):
+    if not has_step(data, last) and not (isinstance(data, dict) and isinstance(last, str)):
         raise BadInput(f"{place_text}: there is nothing at {path!r} to replace; check the path")
     data[last] = value
     document.override(steps, origin)
@@ -239,13 +240,11 @@ def walk_data(
     its value.
     """
     yield place, expected, data
-    steps = (
-        list(data.items())
-        if isinstance(data, dict)
-        else enumerate(data)
-        if isinstance(data, list)
-        else ()
-    )
+    steps: Iterable[tuple[str | int, Value]] = ()
+    if isinstance(data, dict):
+        steps = list(data.items())
+    elif isinstance(data, list):
+        steps = enumerate(data)
     for step, value in steps:
         yield from walk_data(find_annotation(expected, data, (step,)), value, (*place, step))
 
@@ -254,20 +253,9 @@ def find_file_places(data: Value) -> Iterator[Place]:
     """Yield places in the data of a scenario at which the name of a file stands as text."""
     for place, expected, value in walk_data(Study, data):
         if isinstance(value, str):
-            base, metadata = unwrap_annotation(expected)
-            words = [
-                word
-                for member in list_union_members(base)
-                if get_origin(member) is Literal
-                for word in get_args(member)
-            ]
-            files = [
-                metadata,
-                *(unwrap_annotation(member)[1] for member in list_union_members(base)),
-            ]
-            marks = [mark for field_metadata in files for mark in field_metadata]
+            marks = collect_metadata(expected)
             is_file = FILE_NAME in marks or (CODE_NAME in marks and split_code_name(value)[0])
-            if value not in words and is_file:
+            if is_file and value not in list_literals(expected):
                 yield place
 
 

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from netsim.contract import is_bundled
 from netsim.errors import BadInput
-from netsim.part import Part, collect_parts, find_entry_points, read_source
+from netsim.part import Part, collect_nested_parts, find_entry_points, read_source
 from scenarios.app.study import Value
 
-PACKAGES = ("netsim", "fl", "rl", "scenarios")
 _HELD = " (in Python)"
 _NAMED = re.compile(rf'^# reads "(.*){re.escape(_HELD)}"', re.MULTILINE)
 
@@ -49,23 +49,20 @@ def to_data(value: Any, outside: str, path: str = "") -> Value:
 def lives_in_python(part: Part) -> bool:
     """Return whether no scenario can say what a part is."""
     kind = type(part)
-    brought = [entry.value for entries in find_entry_points().values() for entry in entries]
-    is_ours = kind.__module__.partition(".")[0] in PACKAGES
-    return bool(part.digest) or not (is_ours or f"{kind.__module__}:{kind.__qualname__}" in brought)
+    brought = [entry.value for entry in find_entry_points()]
+    is_known = is_bundled(kind) or f"{kind.__module__}:{kind.__qualname__}" in brought
+    return bool(part.digest) or not is_known
 
 
 def digest_held_parts(study: Part) -> dict[str, str]:
     """Return SHA-256 of each part of a study that lives in Python alone, by its name: of the
     source of its class, new each time where that cannot be read, and of what it holds.
     """
-    parts = [study]
-    for part in parts:
-        parts += collect_parts(part)
     return {
         f"{getattr(part, 'label', part.kind_name())}{_HELD}": hashlib.sha256(
             f"{read_source(type(part))}{part.digest}".encode()
         ).hexdigest()
-        for part in parts
+        for part in collect_nested_parts(study)
         if lives_in_python(part)
     }
 

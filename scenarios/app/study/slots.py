@@ -38,6 +38,7 @@ from fl.tracking.population import POPULATIONS
 from fl.tracking.pseudonyms import PSEUDONYMS
 from fl.withholding import WITHHOLDINGS
 from netsim.city import CITIES
+from netsim.contract import BUNDLED
 from netsim.fit import PartRule, read_rules
 from netsim.mobility import MOBILITIES
 from netsim.part import FILE_NAME, OneOf, find_entry_points
@@ -99,14 +100,10 @@ SLOTS: dict[str, OneOf] = {
 
 def collect_all_rules() -> list[PartRule]:
     """Return all rules of fit: ours, and those of packages that bring parts."""
-    brought = (
-        entry.module.partition(".")[0]
-        for entries in find_entry_points().values()
-        for entry in entries
-    )
+    brought = (entry.module.partition(".")[0] for entry in find_entry_points())
     return [
         rule
-        for package in dict.fromkeys(("netsim", "fl", "rl", "scenarios", *brought))
+        for package in dict.fromkeys((*BUNDLED, *brought))
         for rule in read_rules(package)
     ]
 

@@ -17,11 +17,13 @@ from netsim.fit import refuse_broken
 from netsim.part import FILE_NAME, OneOf, Part, Section
 from netsim.radio import POWERS as WITHOUT_LEARNING
 from netsim.radio.power import Full, Power
+from netsim.rng import Streams
 from netsim.world.setting import WorldSetting
 from scenarios.app.study import SCHEMA_VERSION, Fields, Value
 from scenarios.app.study.yaml_document import Place, dump_yaml, parse_place
 
 if TYPE_CHECKING:
+    from netsim.world.world import World
     from rl.settings import Train
 else:
     Train = Any
@@ -104,11 +106,6 @@ class Vary(Part):
     """points drawn at random; the first draws are the same however many there are"""
     variants: tuple[Variant, ...] | None = Field(None, min_length=1)
     """named variants, crossed with everything else; none: the scenario as written"""
-
-    @property
-    def together(self) -> int:
-        """Length of the lists of `zip`; 1 where there are none."""
-        return len(next(iter(self.zip.values()), (None,)))
 
     @model_validator(mode="after")
     def _check_repeats(self) -> Self:
@@ -228,9 +225,15 @@ class Study(Part):
             )
         return self.learning
 
+    def build_world(self) -> "World":
+        """Return its world at time 0; BadInput where there is no such world."""
+        from netsim.world.build import build_world  # here, since it loads for long
+
+        return build_world(self.world, Streams(self.seed), self.round_s)
+
     def change_learning(self, **changes: object) -> Self:
         """Return the study with other values of keys of its learning, which are not checked."""
-        return self.model_copy(update={"learning": self.learned.model_copy(update=changes)})
+        return self.change("learning", self.learned.model_copy(update=changes))
 
     @property
     def unknown_cell(self) -> str:

@@ -19,7 +19,6 @@ from netsim.errors import BadInput, format_count
 from netsim.fit import explain_first_breach, refuse_broken
 from netsim.rng import Streams
 from netsim.units import FloatArray
-from netsim.world.build import build_world
 from rl import ALLOCATION, ONLINE
 from rl.env import OnlinePower, PowerAllocation, Stage
 from rl.problem import Problem
@@ -105,9 +104,7 @@ def check_online_task(study: Study, task: Online) -> Online:
     contracts in all rounds; BadInput for another.
     """
     for name in {"leakage", "named"} & {*task.reward.reads}:
-        homes = name != "named" or np.isfinite(
-            build_world(study.world, Streams(study.seed), study.round_s).places.home_m
-        )
+        homes = name != "named" or np.isfinite(study.build_world().places.home_m)
         if not study.learned.attacks or not np.any(homes):
             raise BadInput(
                 f"train.task.reward.{task.reward.reads[name]}: {name} is 0 without "
@@ -293,7 +290,7 @@ def count_ues(study: Study) -> int:
     if study.world.ues.mobility.kind_name() != "replay":
         return study.world.ues.count
 
-    return len(build_world(study.world, Streams(study.seed), study.round_s).ues)
+    return len(study.build_world().ues)
 
 
 class Stages:
@@ -306,7 +303,7 @@ class Stages:
     """
 
     def __init__(self, study: Study, watched: bool = True) -> None:
-        leakage = study.learned.leakage.model_copy(update={"random_baseline_draws": 1})
+        leakage = study.learned.leakage.change("random_baseline_draws", 1)
         if watched:
             study = teach_attacks(study, find_cache_folder())
         else:
@@ -315,8 +312,7 @@ class Stages:
         self.learns = watched or not is_free_of_learning(study)
 
     def __call__(self, seed: int) -> Stage:
-        study = self.study.model_copy(update={"seed": seed})
-        streams = Streams(seed)
-        world = build_world(study.world, streams, study.round_s)
+        study = self.study.change("seed", seed)
+        world = study.build_world()
         setup = replace(build_setup(world, study.learned, Path(), study.power), learns=self.learns)
         return Stage(world, setup, start_state(setup, len(world.ues)))
