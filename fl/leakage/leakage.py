@@ -163,10 +163,10 @@ def compare_round(
     groups = _group_by_ue(tracks)
     nearness: dict[tuple[int, str], Metrics] = {}
     for row in rows:
-        key = row["ue"], row["attack"]
-        if key not in nearness:
-            nearness[key] = _measure_nearness(leakage, groups[key], row["ue"], current)
-        row |= nearness[key]
+        pair = row["ue"], row["attack"]
+        if pair not in nearness:
+            nearness[pair] = _measure_nearness(leakage, groups[pair], row["ue"], current)
+        row |= nearness[pair]
     return tracks, rows
 
 

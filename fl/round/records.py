@@ -50,10 +50,10 @@ def write_round(recorder: Recorder, world: World, learning: Learning, outcome: R
         )
         metrics += _list_figures([("malicious", reached)])
         sent = last.uploads
-        rows = np.flatnonzero(state.parts["malicious"][sent.ue])
+        malicious = np.flatnonzero(state.parts["malicious"][sent.ue])
         made = sent.made
         time_s = sent.arrived_s
-        _append_rows(recorder, "malicious", rows, made, sent, round=number, time_s=time_s)
+        _append_rows(recorder, "malicious", malicious, made, sent, round=number, time_s=time_s)
     recorder.write("metrics", to_columns("metrics", [{**merged, **row} for row in metrics]))
     write_request(recorder, state.ledger, outcome.facts, last.merged_s, collected, outcome.spends)
     measured = collected.taken.measured
