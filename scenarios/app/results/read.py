@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -276,14 +276,12 @@ class Run:
             keep &= np.array([v == value for v in columns[column]], dtype=bool)
         return select_rows(columns, keep)
 
-    def format_dates(self, time_s: FloatArray) -> list[str]:
-        """Format simulated local time, as plotly's date axes read it."""
+    def format_dates(self, time_s: FloatArray, between: str = " ") -> list[str]:
+        """Format simulated local time, as plotly's date axes read it; between: day and time."""
         clock = self.manifest.clock
-        start = datetime.combine(clock.first_day, datetime.min.time())
-        return [
-            str((start + timedelta(seconds=float(t))).replace(microsecond=0))
-            for t in clock.wall_s(time_s)
-        ]
+        shown_s = np.floor(clock.wall_s(time_s)).astype("timedelta64[s]")
+        dates = np.datetime64(clock.first_day, "s") + shown_s
+        return [str(date).replace("T", between) for date in dates]
 
 
 def get_section(inside: object, *keys: str) -> Fields:
