@@ -77,11 +77,9 @@ def test_of_very_many_merges_evenly_spaced_times_are_drawn(swept):
 
 def make_comparison(label, errors_db, homes, ends_s=(3600.0, 7200.0)):
     """A run of two merges."""
-    summary = {"utility.constant_rmse_db": 20.0, "attack.span.home_located.percent": homes[-1]}
-    summary["attack.span.centroid_error_m.median"] = None
     ends_s, errors_db, homes = np.array([ends_s, errors_db, homes], dtype=float)
     trends = {("", RMSE.law): (ends_s, errors_db), ("span", HOME.law): (ends_s, homes)}
-    return Member(label, summary, {}, ["span"], 100.0, trends)
+    return Member(label, {}, ["span"], 100.0, trends)
 
 
 def test_the_table_of_times_has_means_with_intervals_and_what_is_known_by_then():

@@ -151,7 +151,9 @@ def evaluate_claims(claims: Claims, places: Folders, reasons: Mapping[str, str])
     for name, place in places.items():
         if name not in reasons:
             runs[name] = read_labelled_summaries(place)
-            minutes[name] = _format_wall_minutes(place)
+            manifests = [Manifest.from_folder(path) for _, path in list_finished_runs(place)]
+            wall_s = sum(manifest.timing.get("wall_s", 0.0) for manifest in manifests)
+            minutes[name] = f"{wall_s / 60:.2g}"  # by the clock
     verdicts = []
     for claim in claims:
         name = claim.scenario
@@ -160,13 +162,6 @@ def evaluate_claims(claims: Claims, places: Folders, reasons: Mapping[str, str])
             verdict = replace(verdict, minutes=minutes[name], version=__version__)
         verdicts.append(verdict)
     return verdicts
-
-
-def _format_wall_minutes(folder: Path) -> str:
-    """Sum minutes by the clock over the finished runs of a sweep."""
-    manifests = [Manifest.from_folder(path) for _, path in list_finished_runs(folder)]
-    wall_s = sum(manifest.timing.get("wall_s", 0.0) for manifest in manifests)
-    return f"{wall_s / 60:.2g}"
 
 
 def evaluate_claim(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
@@ -279,12 +274,9 @@ def _decide(claim: Claim, runs: Labelled) -> tuple[str, str]:
 
 def _describe_useless_models(rule: ClaimRule, runs: Labelled) -> str:
     """Find a label half of whose models are not useful, for a rule that needs useful ones."""
-    if not _needs_useful_model(rule):
-        return ""
-    for label, runs_by_seed in runs.items():
-        if share := _describe_half(
-            [not run.get("utility.useful") for run in runs_by_seed.values()], label
-        ):
+    for label, runs_by_seed in runs.items() if _needs_useful_model(rule) else ():
+        useless = [not run.get("utility.useful") for run in runs_by_seed.values()]
+        if share := _describe_half(useless, label):
             return share
     return ""
 

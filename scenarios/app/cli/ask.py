@@ -269,21 +269,17 @@ def _list_studies(folder: str = "") -> list[str]:
 
     Of all studies the title ends at its first dash.
     """
+    from scenarios.app.report.plot import render_template
+
     files = list_bundled()
-    lines = []
-    for group in tomllib.loads(STUDIES.read_text(encoding="utf-8"))["group"]:
-        names = [
-            name for name in group["studies"] if not folder or f"{name}/".startswith(f"{folder}/")
-        ]
-        if names:
-            lines += ["", group["title"]]
-        for name in names:
-            title = read_title(files[name])
-            lines += [_wrap_text(f"  {name:27} {group['studies'][name]}", 30)]
-            lines += [_wrap_text(f"    {title if folder else title.partition(' - ')[0]}", 4)]
-            if folder and group["studies"][name].startswith("train"):
-                lines += [f"    netsim train {name}", "    keys: netsim list train"]
-    return lines
+    text = render_template(
+        "studies.txt",
+        groups=tomllib.loads(STUDIES.read_text(encoding="utf-8"))["group"],
+        folder=folder,
+        read_title=lambda name: read_title(files[name]),
+        wrap=_wrap_text,
+    )
+    return str(text)[1:].splitlines()
 
 
 def _wrap_text(text: str, indent: int) -> str:

@@ -406,9 +406,8 @@ def emit_outcome(outcome: Outcome, folder: Path | None = None, page: str | None 
     """The last line of `--json`: what was found, in which folder, where its page lies (null: it is
     not drawn).
     """
-    if folder is None:
-        places = {"page": page}
-    else:
+    places = {"page": page}
+    if folder is not None:
         places = {"folder": str(folder), "page": _find_page(folder)}
     answer = [{"asked": question, "text": text} for question, text in outcome.answers]
     emit(

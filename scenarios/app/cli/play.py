@@ -270,7 +270,7 @@ def _print_gate(report: Fields, as_json: bool) -> None:
     if as_json:
         emit({"event": "gate", **report})
         return
-    columns = (
+    columns = [
         "label",
         "compared",
         "noise",
@@ -283,7 +283,7 @@ def _print_gate(report: Fields, as_json: bool) -> None:
         "high",
         "rmse_db",
         "t_th",
-    )
+    ]
     rows = [
         [
             policy[k] if k == "label" else "–" if policy[k] is None else format_figure(policy[k])

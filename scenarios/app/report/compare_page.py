@@ -122,7 +122,6 @@ class Member:
     """
 
     label: str
-    summary: Fields
     study: Fields = field(default_factory=dict)
     attacks: Sequence[str] = ()
     hit_radius_m: float = 0.0
@@ -145,7 +144,7 @@ def build_member(label: str, run: Run) -> Member:
                 run.find_merge_times_s(number),
                 compute_quantile_over_tracks(values, 0.5),
             )
-    return Member(label, run.summary, run.study, run.attacks, run.hit_radius_m, trends)
+    return Member(label, run.study, run.attacks, run.hit_radius_m, trends)
 
 
 def build_comparison_page(
@@ -212,7 +211,6 @@ def _read_members(gathered: Gathered) -> list[Member]:
         return [
             Member(
                 label,
-                run.summary,
                 run.study,
                 curves={name: select_distributions(run, name) for name in SELECTED},
             )
@@ -223,8 +221,8 @@ def _read_members(gathered: Gathered) -> list[Member]:
     # such runs are many: their tables are left unread
     folders = dict(reversed(gathered.runs))
     read_study = cache(lambda label: read_document(folders[label] / STUDY).data)
-    drawn = [gathered.summaries[k] for k in gathered.drawn_indices]
-    return [Member(label, summary, read_study(label)) for label, summary in drawn]
+    labels = [gathered.runs[k][0] for k in gathered.drawn_indices]
+    return [Member(label, read_study(label)) for label in labels]
 
 
 def _load_drawn_runs(gathered: Gathered) -> Iterator[tuple[str, Run]]:

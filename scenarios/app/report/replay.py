@@ -271,6 +271,9 @@ def _collect_shapes(ground: Table, name: str, kind: str) -> tuple[Table, bool]:
     return shapes, len(kept) < len(order)
 
 
+_STATION = ("name", "x_m", "y_m", "azimuth_deg")
+
+
 def _list_stations(run: Run) -> list[Fields]:
     """List name, place and azimuth (None: no sector) of the base stations."""
     if run.is_replayed:
@@ -278,13 +281,7 @@ def _list_stations(run: Run) -> list[Fields]:
     stations = run.stations
     degrees = run.ground.get("station_azimuth_deg", np.full(len(stations), nan)).tolist()
     listed = []
-    for (name, x, y), azimuth_deg in zip(stations, degrees, strict=True):
-        listed.append(
-            {
-                "name": name,
-                "x_m": x,
-                "y_m": y,
-                "azimuth_deg": azimuth_deg if np.isfinite(azimuth_deg) else None,
-            }
-        )
+    for place, azimuth_deg in zip(stations, degrees, strict=True):
+        known_deg = azimuth_deg if np.isfinite(azimuth_deg) else None
+        listed.append(dict(zip(_STATION, (*place, known_deg), strict=True)))
     return listed

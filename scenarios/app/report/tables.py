@@ -1,11 +1,10 @@
 """Tables and maps of pages."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.geometry import Area
 from netsim.units import FloatArray
@@ -41,7 +40,6 @@ from scenarios.app.results.table import (
 from scenarios.app.study import Record
 from scenarios.app.study.yaml_document import dump_yaml
 
-Arrays = Mapping[str, NDArray[np.float64]]
 _DECADES = 4.0  # of a gradient that have different colours
 _MOST_SHOWN = 4  # labels whose maps are drawn
 _MOST_POINTS = 120  # points a side that a picture holds
@@ -121,20 +119,18 @@ def _build_heat_axes(heat: Heat) -> Axes:
     return Axes("metres north", traces, f"{heat.title}, {low} to {high} {heat.unit}", near=True)
 
 
-def build_density_map(title: str, surfaces: Arrays, name: str) -> Heat:
+def build_density_map(title: str, surfaces: Table, name: str) -> Heat:
     """Build a map of a run that learns densities, as a share of its highest value.
 
     name : one of DENSITIES.
     """
     value = surfaces[name].T
     share = value / (np.abs(value).max() or 1.0)
-    heat = Heat(title, surfaces["x_m"], surfaces["y_m"], share, "of the highest")
-    if name == "answer":
-        return replace(heat, mark_m=surfaces.get("answer_at_m", ()))
-    return heat
+    mark_m = surfaces.get("answer_at_m", ()) if name == "answer" else ()
+    return Heat(title, surfaces["x_m"], surfaces["y_m"], share, "of the highest", mark_m)
 
 
-def draw_densities(surfaces: Arrays) -> list[Panel]:
+def draw_densities(surfaces: Table) -> list[Panel]:
     """Draw maps and one answer of a run."""
     key = "density"
     title = "Density map, its references, and the answer of one UE"
@@ -157,7 +153,7 @@ def draw_densities(surfaces: Arrays) -> list[Panel]:
     ]
 
 
-def draw_obstacles(grid: Arrays) -> list[Panel]:
+def draw_obstacles(grid: Table) -> list[Panel]:
     """Draw the four maps of a run that learns obstacles; nothing without a grid."""
     if not grid:
         return []

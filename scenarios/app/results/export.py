@@ -103,7 +103,7 @@ def to_geojson(run: Run, globe: Globe) -> str:
             globe.to_lon_lat(stack_places_m(rows)),
             kind="track",
             **_describe_ue(run, rows["ue"][0]),
-            times=_format_local_times(run, rows["time_s"]),
+            times=run.format_dates(rows["time_s"], "T"),
             indoor=(rows["indoor"] == 1).tolist(),
         )
         for rows in _split_stretches(run)
@@ -169,9 +169,3 @@ def _build_feature(shape: str, coordinates: Sequence[object], **properties: obje
 def _describe_ue(run: Run, ue: float) -> Fields:
     """Describe the number and name of a UE."""
     return {"ue": int(ue), "name": run.names.get(int(ue), str(int(ue)))}
-
-
-def _format_local_times(run: Run, time_s: FloatArray) -> list[str]:
-    """Format what the wall clock shows: 2026-01-05T07:30:00."""
-    shown_s = np.floor(run.manifest.clock.wall_s(time_s)).astype("timedelta64[s]")
-    return [str(t) for t in np.datetime64(run.manifest.first_day, "s") + shown_s]

@@ -65,7 +65,7 @@ class Gathered:
     @property
     def remarks(self) -> list[str]:
         """What must be known of how the runs came together, and how many are left out."""
-        remarks = [note for note in self.notes if note]
+        remarks = [*filter(None, self.notes)]
         if self.missing:
             are = "is" if self.missing == 1 else "are"
             remarks.append(

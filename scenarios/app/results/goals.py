@@ -44,10 +44,6 @@ class Constraint:
     sign: float
     bound: float
 
-    def compute_excess(self, value: float) -> float:
-        """Compute how far the value lies beyond the bound; at most 0 where the bound is kept."""
-        return self.sign * (value - self.bound)
-
 
 _BOUND = re.compile(r"\s*(?P<key>[^<>=\s]+)\s*(?P<sign><=|>=)\s*(?P<bound>\S+)\s*")
 
@@ -79,7 +75,7 @@ class Goals:
 
     def compute_excesses(self, trial: Trial) -> list[float]:
         """Compute how far each constraint is broken; at most 0 where it is kept."""
-        return [bound.compute_excess(trial.compute_mean(bound.key)) for bound in self.constraints]
+        return [c.sign * (trial.compute_mean(c.key) - c.bound) for c in self.constraints]
 
     def check(self, known_keys: Sequence[str] | None = None) -> None:
         """Refuse keys that no summary has; known_keys: those of a finished run of the scenario."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -204,10 +204,7 @@ class Run:
     @cached_property
     def grid(self) -> Table:
         """What grid.npz holds; nothing where there is none."""
-        path = self.folder / GRID
-        if describe_file_kind(path):
-            return _read_arrays(path, ARRAYS, needed=[*ARRAYS])
-        return {}
+        return _read_arrays(self.folder / GRID, ARRAYS, [*ARRAYS])
 
     @property
     def attacks(self) -> list[str]:
@@ -279,14 +276,12 @@ class Run:
             keep &= np.array([v == value for v in columns[column]], dtype=bool)
         return select_rows(columns, keep)
 
-    def format_dates(self, time_s: FloatArray) -> list[str]:
-        """Format simulated local time, as plotly's date axes read it."""
+    def format_dates(self, time_s: FloatArray, between: str = " ") -> list[str]:
+        """Format simulated local time, as plotly's date axes read it; between: day and time."""
         clock = self.manifest.clock
-        start = datetime.combine(clock.first_day, datetime.min.time())
-        return [
-            str((start + timedelta(seconds=float(t))).replace(microsecond=0))
-            for t in clock.wall_s(time_s)
-        ]
+        shown_s = np.floor(clock.wall_s(time_s)).astype("timedelta64[s]")
+        dates = np.datetime64(clock.first_day, "s") + shown_s
+        return [str(date).replace("T", between) for date in dates]
 
 
 def get_section(inside: object, *keys: str) -> Fields:
@@ -517,9 +512,7 @@ def _check_limits(path: Path, columns: Table, limits: Mapping[str, tuple[float, 
 
 def _read_ground(path: Path) -> Table:
     """Read what map.npz holds, indices as integers; nothing where there is none."""
-    if not describe_file_kind(path):
-        return {}
-    ground = _read_arrays(path, _GROUND, needed=[*_GROUND][:6])
+    ground = _read_arrays(path, _GROUND, [*_GROUND][:6])
     ground |= {name: ground[name].astype(np.int64) for name in _PTR if name in ground}
     for layer in ("footprint", "street", "scenery"):
         ptr = ground.get(f"{layer}_ptr", np.zeros(1))
@@ -529,8 +522,12 @@ def _read_ground(path: Path) -> Table:
     return ground
 
 
-def _read_arrays(path: Path, dimensions: Mapping[str, int], needed: Collection[str] = ()) -> Table:
-    """Read arrays of an npz file, those of `dimensions`; only `needed` ones must be there."""
+def _read_arrays(path: Path, dimensions: Mapping[str, int], needed: Collection[str]) -> Table:
+    """Read arrays of an npz file, those of `dimensions`; only `needed` ones must be there. Nothing
+    where there is no file.
+    """
+    if not describe_file_kind(path):
+        return {}
     try:
         arrays = {name: np.asarray(array, np.float64) for name, array in read_arrays(path).items()}
     except (ValueError, TypeError) as error:
@@ -616,14 +613,9 @@ def read_surfaces(folder: Path) -> Table:
     x_m (P,), y_m (Q,), and those of MAPS that there are, (P, Q) each; answer_at_m (2,).
     """
     path = folder / SURFACES
-    if not describe_file_kind(path):
-        return {}
-    arrays = _read_arrays(
-        path,
-        {"x_m": 1, "y_m": 1, "answer_at_m": 1, **dict.fromkeys(MAPS, 2)},
-        needed=("x_m", "y_m"),
-    )
-    shape = (len(arrays["x_m"]), len(arrays["y_m"]))
-    if any(arrays[name].shape != shape for name in MAPS if name in arrays):
+    dimensions = {"x_m": 1, "y_m": 1, "answer_at_m": 1, **dict.fromkeys(MAPS, 2)}
+    arrays = _read_arrays(path, dimensions, ("x_m", "y_m"))
+    shapes = {arrays[name].shape for name in MAPS if name in arrays}
+    if shapes - {(len(arrays.get("x_m", ())), len(arrays.get("y_m", ())))}:
         raise BadInput(f"{path}: its maps do not fit the grid; run the study again")
     return arrays

@@ -201,15 +201,11 @@ def _describe_homeless(run_lines: Lines, summary: Summary) -> str:
         reasons.append(f"{n_few} with fewer than 3 nights")
     if n_none != n_few:
         reasons.append(f"{n_none - n_few} without a place of most nights")
-    unscored = (
-        ""
-        if any(".work_located." in line.key for line in run_lines)
-        else ", and no workplace is scored"
-    )
-    return (
-        f" No home: {format_count(n_none, 'UE')} ({', '.join(reasons)})"
-        f"; the place of most time counts instead{unscored}."
-    )
+    text = f" No home: {format_count(n_none, 'UE')} ({', '.join(reasons)})"
+    text += "; the place of most time counts instead"
+    if not any(".work_located." in line.key for line in run_lines):
+        text += ", and no workplace is scored"
+    return f"{text}."
 
 
 def _describe_result(line: Line) -> str:
@@ -284,12 +280,16 @@ def describe_accounts(account: Table) -> list[str]:
     texts = []
     for cells in zip(*worst.values(), strict=True):
         row = dict(zip(worst, cells, strict=True))
-        epsilon = format_figure(np.nan_to_num(row["epsilon"], nan=inf))
-        terms = f"delta {row['delta']:g}, unit {row['unit']}, {row['relation']}"
-        draws = format_count(int(row["draws"]), "draw")
-        noise = f"{row['accountant']} over {draws} of noise"
-        texts.append(f"{row['mechanism']}: epsilon {epsilon} at {terms}; {noise}")
+        row["epsilon"] = format_figure(np.nan_to_num(row["epsilon"], nan=inf))
+        row["draws"] = format_count(int(row["draws"]), "draw")
+        texts.append(_ACCOUNT.format_map(row))
     return texts
+
+
+_ACCOUNT = (
+    "{mechanism}: epsilon {epsilon} at delta {delta:g}, unit {unit}, {relation}; {accountant} over "
+    "{draws} of noise"
+)
 
 
 def draw_figures_table(summary: Summary) -> list[str]:

@@ -502,9 +502,5 @@ def _pool_interval(runs: Runs, stem: str, middle: str = "mean") -> tuple[float, 
 
 def _format_range(values: Sequence[float], unit: str) -> str:
     """Format values as `344-556 m`, or a single value."""
-    percent = " %" if unit == "%" else ""
-    low = format_figure(min(values), unit)
-    high = format_figure(max(values), unit)
-    if low == high:
-        return f"{low}{percent}"
-    return f"{low}-{high}{percent}"
+    ends = dict.fromkeys(format_figure(end, unit) for end in (min(values), max(values)))
+    return "-".join(ends) + " %" * (unit == "%")

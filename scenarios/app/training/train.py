@@ -77,7 +77,6 @@ from scenarios.app.training.environments import (
 )
 from scenarios.app.training.evaluate import (
     COLUMNS,
-    Act,
     Evaluation,
     RecordedGround,
     average_decisions_ms,
@@ -124,14 +123,12 @@ class UeTrainer:
             pair_layers(weights), self.ground.rule, *self.scale, self.agent.passes, probes
         )
 
-    def make_act(self, weights: Weights) -> Act:
-        return make_rule_act(self.build_policy(weights).power_w)
-
     def score(self, weights: Weights) -> float:
         return self.ground.chosen_on.compute_episode_cost(self.build_policy(weights).power_w)
 
     def evaluate(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
-        return self.ground.evaluate(self.make_act(course.weights), evaluations)
+        policy = self.build_policy(course.weights)
+        return self.ground.evaluate(make_rule_act(policy.power_w), evaluations)
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
         policy = self.build_policy(course.weights)
