@@ -194,8 +194,7 @@ class Span(AddsMaps, kind="span"):
                     if not peaks:
                         score[rows] = current
                         continue
-                    peaks_of_rows = self._find_peaks(current, strong, rank, reader, place, a)
-                    for peak, height in peaks_of_rows:
+                    for peak, height in self._find_peaks(current, strong, rank, reader, place, a):
                         score[rows, peak] += height
         return score
 
