@@ -125,6 +125,7 @@ def find_antenna(x: FloatArray, y: FloatArray, area: Area) -> FloatArray:
     keep = choose_even_indices(len(x), _SAMPLES)
     x = x[keep]
     y = y[keep]
+    dev = y - y.mean()
     middle = area.centre_m
     half = area.side_m  # twice the area's sides in all
     unit = np.linspace(-1.0, 1.0, _PLACES)
@@ -134,7 +135,11 @@ def find_antenna(x: FloatArray, y: FloatArray, area: Area) -> FloatArray:
         east, north = np.meshgrid(x_m, y_m, indexing="ij")
         height = np.full(east.size, HEIGHT_M)
         places = np.stack([east.ravel(), north.ravel(), height], axis=1)
-        best = places[np.argmin(_measure_squared_error(_measure_log_distance(x, places), y))]
+        log_d = _measure_log_distance(x, places)
+        off = log_d - log_d.mean(axis=1, keepdims=True)
+        power = np.maximum((off**2).mean(axis=1), 1e-12)  # 0 if all are at one distance
+        slope = (off * dev).mean(axis=1) / power
+        best = places[np.argmin(((dev - slope[:, None] * off) ** 2).mean(axis=1))]
         middle = best[:2]
         half = half / (_PLACES - 1) * 2
     return best
@@ -147,15 +152,6 @@ def _measure_log_distance(x: FloatArray, antenna: FloatArray) -> FloatArray:
     offset = x[None] - antenna[:, None, :2]
     square = (offset**2).sum(axis=-1) + antenna[:, 2:] ** 2
     return 0.5 * np.log10(np.maximum(square, 1.0))
-
-
-def _measure_squared_error(log_d: FloatArray, y: FloatArray) -> FloatArray:
-    """Mean squared error (g,) of the regression of y (N,) on each row of log_d (g, N)."""
-    off = log_d - log_d.mean(axis=1, keepdims=True)
-    dev = y - y.mean()
-    power = (off**2).mean(axis=1)
-    slope = (off * dev).mean(axis=1) / np.maximum(power, 1e-12)  # all at one distance: a constant
-    return ((dev - slope[:, None] * off) ** 2).mean(axis=1)
 
 
 LENGTHS_M = (25.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)

@@ -60,10 +60,8 @@ class Withholding(Named):
     def notices(self, prepared: Prepared) -> Notices:
         yield notice("silence-tells", self.label, what=self.gives_away)
 
-    @property
-    def waits_for_a_cell(self) -> bool:
-        """Whether it depends on the cell that serves a UE when it is asked."""
-        return False
+    waits_for_a_cell: ClassVar = False
+    """whether it depends on the cell that serves a UE when it is asked"""
 
     def start(self, n_ue: int) -> State:
         """The first state; None for a rule without memory."""

@@ -237,20 +237,14 @@ class Attack(Named):
 
     _lessons: Sequence[str] | None = None
 
-    @property
-    def reads_the_city(self) -> bool:
-        """Whether it needs streets and buildings among the public facts."""
-        return False
+    reads_the_city: ClassVar = False
+    """whether it needs streets and buildings among the public facts"""
 
-    @property
-    def reads_sums(self) -> bool:
-        """Whether it is made for sums of updates; any other reads them as those of one UE."""
-        return False
+    reads_sums: ClassVar = False
+    """whether it is made for sums of updates; any other reads them as those of one UE"""
 
-    @property
-    def reads_times(self) -> bool:
-        """Whether it reads when updates arrive, where it is granted that."""
-        return False
+    reads_times: ClassVar = False
+    """whether it reads when updates arrive, where it is granted that"""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -275,10 +269,8 @@ class Attack(Named):
 
         return self.change("cell_m", choose_cell_m(area, learner.shortest_m))
 
-    @property
-    def n_towns(self) -> int:
-        """Number of towns that it makes up and learns on before a run."""
-        return 0
+    n_towns: ClassVar = 0
+    """number of towns that it makes up and learns on before a run"""
 
     def take_lesson(self, state: State, town: MadeUpTown, rng: Rng) -> State:
         """What a made-up town teaches, as a small tree of arrays (see `netsim.checkpoint`).

@@ -94,8 +94,7 @@ class Dlg(Attack, kind="dlg"):
         loss = np.full(len(sources), np.nan)
         iterations = np.zeros_like(sources)
         for model, rows_of_model in view.group_usable_rows():
-            n_blocks = len(rows_of_model) // _TOGETHER + 1
-            for rows in np.array_split(rows_of_model, n_blocks):
+            for rows in np.array_split(rows_of_model, len(rows_of_model) // _TOGETHER + 1):
                 z[rows], loss[rows], iterations[rows] = self._search(view, model, rows, start[rows])
         status = np.where(np.isfinite(loss), "ok", "no finite loss")
         is_usable = view.is_usable

@@ -73,7 +73,12 @@ def read_directory(file: str, origin_deg: tuple[float, float] | None) -> Directo
         open_regular(file, _MOST_BYTES).close()
         for sheet in read_sheets(file):
             columns = _pick_columns(sheet, origin_deg)
-            users += _read_users(sheet)
+            names = [user.strip() for user in sheet.get_texts("user")]
+            for row, user in enumerate(names):
+                if not 0 < len(user) <= _MOST_NAME:
+                    reason = f"{len(user)} characters; give a name of 1 to {_MOST_NAME}"
+                    sheet.refuse(row, "user", reason)
+            users += names
             place = [
                 sheet.parse_numbers(column, -_BOUNDS[column], _BOUNDS[column]) for column in columns
             ]
@@ -110,15 +115,6 @@ def _pick_columns(sheet: Sheet, origin_deg: tuple[float, float] | None) -> tuple
             f"{sheet.path}: lat and lon mean nothing in a world of local metres; give x_m and y_m"
         )
     return pairs[0]
-
-
-def _read_users(sheet: Sheet) -> list[str]:
-    """Names of people."""
-    users = [user.strip() for user in sheet.get_texts("user")]
-    for row, user in enumerate(users):
-        if not 0 < len(user) <= _MOST_NAME:
-            sheet.refuse(row, "user", f"{len(user)} characters; give a name of 1 to {_MOST_NAME}")
-    return users
 
 
 @dataclass(frozen=True)

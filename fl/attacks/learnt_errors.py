@@ -26,7 +26,7 @@ from fl.attacks.base import Attack, View
 from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, STILL_M, Population, simulate_measurements
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.history import match_successive
-from fl.types import Estimates, Local, RoundContext, State
+from fl.types import Estimates, RoundContext, State
 from netsim.checkpoint import from_tree, to_tree
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
 from netsim.geometry import Area
@@ -211,9 +211,10 @@ class LearntErrors:
         named_m = np.full((n_ue, MAX_RANKS, 2), np.nan)
         names, places_m = rank_places(estimates, area)
         named_m[names] = places_m
-        new = OwnEstimates(
-            named_m, np.arange(n_ue), np.full(n_ue, facts.round), _average_positions(data, n_ue)
-        )
+        owner = data.ue[data.row_of_sample]
+        total_m = [np.bincount(owner, weights=x, minlength=n_ue) for x in data.x.T]
+        truth_m = np.stack(total_m, axis=1) / np.bincount(owner, minlength=n_ue)[:, None]
+        new = OwnEstimates(named_m, np.arange(n_ue), np.full(n_ue, facts.round), truth_m)
         tested = OwnEstimates.join([before.tested, new])
         tested = tested.select(slice(-max(_MOST_KEPT, n_ue), None))
         current, last = tested.find_successive()
@@ -329,10 +330,3 @@ def _fit_lines(
     under = (precision * dx**2).sum(axis=(0, 2)) + 1.0
     gain = np.clip(over / under, _LEAST_GAIN, 1.0 / _LEAST_GAIN)
     return gain, mean_z - gain[:, None] * mean_x
-
-
-def _average_positions(data: Local, n_ue: int) -> FloatArray:
-    """Mean position (n_ue, 2) of all samples of each UE."""
-    owner = data.ue[data.row_of_sample]
-    total = [np.bincount(owner, weights=x, minlength=n_ue) for x in data.x.T]
-    return np.stack(total, axis=1) / np.bincount(owner, minlength=n_ue)[:, None]

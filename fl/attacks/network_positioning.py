@@ -100,9 +100,7 @@ class NetworkPositioning(NamesPlaces, UploadAttack, kind="network-positioning"):
         "positions": "says where UEs live, and these data have no places to compare that with",
     }
 
-    @property
-    def reads_sums(self) -> bool:
-        return True
+    reads_sums = True
 
     @property
     def reads_the_city(self) -> bool:

@@ -161,11 +161,10 @@ class Span(AddsMaps, kind="span"):
         n_source = len(view.update)
         if not self._is_for_many(view):
             return np.full(n_source, _RANK_OF_UE if self.rank == "auto" else self.rank)
-        max_rank = _count_dimensions(
-            reader.read_positions(
-                reader.grid.place_m[pick_even_indices(len(reader.grid), _MOST_LOOKED_AT)]
-            )
-        )
+        looked_at = pick_even_indices(len(reader.grid), _MOST_LOOKED_AT)
+        a = reader.read_positions(reader.grid.place_m[looked_at])
+        held = np.linalg.eigvalsh(a.T @ a)[::-1].cumsum()  # by directions of what places read
+        max_rank = int((held < (1 - _LEFT_OUTSIDE) * held[-1]).sum()) + 1
         if view.n_members is None:
             return np.full(n_source, max_rank)
         return np.minimum(_RANK_OF_UE * view.n_members, max_rank)
@@ -195,8 +194,7 @@ class Span(AddsMaps, kind="span"):
                     if not peaks:
                         score[rows] = current
                         continue
-                    peaks_of_rows = self._find_peaks(current, strong, rank, reader, place, a)
-                    for peak, height in peaks_of_rows:
+                    for peak, height in self._find_peaks(current, strong, rank, reader, place, a):
                         score[rows, peak] += height
         return score
 
@@ -302,12 +300,6 @@ def _deflate(strong: FloatArray, rank: int, out: FloatArray, single: AnyFloats) 
     left = 1.0 - sum_squares(part[:, : q.shape[2]])
     inside /= np.maximum(left, single.dtype.type(_LEFT**2))
     return inside
-
-
-def _count_dimensions(a: FloatArray) -> int:
-    """Number of directions that hold 97 % of what places read (n, p)."""
-    held = np.linalg.eigvalsh(a.T @ a)[::-1].cumsum()
-    return int((held < (1 - _LEFT_OUTSIDE) * held[-1]).sum()) + 1
 
 
 def _read_around(grid: PlaceGrid, reads: Reads, place_m: FloatArray) -> FloatArray:

@@ -114,10 +114,8 @@ class Defense(Named):
         """Bits of each number that a UE sends after it; None: it does not say."""
         return None
 
-    @property
-    def waits(self) -> bool:
-        """Whether its round of the switch must still be determined by the plan of a study."""
-        return False
+    waits: ClassVar = False
+    """whether its round of the switch must still be determined by the plan of a study"""
 
     def draw_all_noise(self) -> "Defense":
         """A copy that draws all required noise and does not rely on channel noise."""

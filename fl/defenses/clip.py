@@ -97,15 +97,15 @@ _LARGEST = 1e12
 
 @frozen
 class NormState:
-    """norm: of the next round; used: of the last one, None before the first; bits (n,): b_k of the
+    """norm: of the next round; figures: with that of the last one; bits (n,): b_k of the
     UEs that sent, or with noise in shares of rows, of which each sum has one; excess: the noisy sum
     of b_k - 1/2 that moved it last.
     """
 
     norm: float
-    used: float | None = None
     bits: FloatArray = field(default_factory=no_floats)
     excess: float | None = None
+    figures: Metrics = field(default_factory=dict)
 
 
 class AdaptiveClip(Defense, kind="adaptive-clip"):
@@ -210,12 +210,8 @@ class AdaptiveClip(Defense, kind="adaptive-clip"):
             sent[first] += bits - 0.5
             bits = sent
             spends = [*spends, self._account_count(ue, Bound(0.5, "user", self.relation).zeroed)]
-        return clipped, replace(state, bits=bits, used=state.norm), spends
-
-    def collect_figures(self, state: NormState) -> Metrics:
-        if state.used is None:
-            return {}
-        return {"clip_norm": state.used}
+        figures = {"clip_norm": state.norm}
+        return clipped, replace(state, bits=bits, figures=figures), spends
 
     def finish(
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: NormState, rng: Rng

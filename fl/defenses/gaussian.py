@@ -165,13 +165,13 @@ class Gaussian(Defense, kind="gaussian"):
 
 @frozen
 class CentralState:
-    """bound: of the round's updates, None before the first; signal_to_noise: of the last merge;
+    """bound: of the round's updates, None before the first; figures: of the last merge;
     past (k, n_model, d): the latest draws of correlated noise, newest first, for multiplier,
     sensitivity and weight 1; rounds: that drew correlated noise.
     """
 
     bound: Bound | None = None
-    signal_to_noise: float | None = None
+    figures: Metrics = field(default_factory=dict)
     past: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
     rounds: int = 0
 
@@ -287,12 +287,7 @@ class CentralGaussian(Defense, kind="central-gaussian"):
             over="ignore", divide="ignore", invalid="ignore"
         ):  # noise too small to square
             ratio = float(norm(total) / norm(noise))
-        return total + noise, replace(state, signal_to_noise=ratio), spends
-
-    def collect_figures(self, state: CentralState) -> Metrics:
-        if state.signal_to_noise is None:
-            return {}
-        return {"signal_to_noise": state.signal_to_noise}
+        return total + noise, replace(state, figures={"signal_to_noise": ratio}), spends
 
 
 class DistributedGaussian(Defense, kind="distributed-gaussian"):

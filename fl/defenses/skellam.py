@@ -2,7 +2,7 @@ r"""Noise in shares in the ring of a secure sum: whole numbers of few bits, with
 Skellam law.
 """
 
-from dataclasses import replace
+from dataclasses import field, replace
 
 import numpy as np
 from pydantic import Field
@@ -23,13 +23,13 @@ _ROWS = 64  # that are rotated at a time: bounds the memory
 @frozen
 class Ring:
     """Rotation of a round, by the order (d,) and signs (d,) of the numbers; grain: value of one
-    step of the ring; wrapped_percent: share of the numbers of the last sum that left the ring.
+    step of the ring; figures: wrapped_percent, of the numbers of the last sum, that left the ring.
     """
 
     order: IntArray
     sign: FloatArray
     grain: float
-    wrapped_percent: float | None = None
+    figures: Metrics = field(default_factory=dict)
 
 
 def transform_hadamard(x: FloatArray) -> FloatArray:
@@ -187,7 +187,7 @@ class Skellam(Defense, kind="skellam"):
             l1_sensitivity=np.full(n, min(moved**2, np.sqrt(d) * moved)),
         )
         sent = rotate_rows(steps, order, sign, is_inverse=True) * grain
-        ring = Ring(order, sign, grain, state.wrapped_percent)
+        ring = Ring(order, sign, grain, state.figures)
         return updates.with_values(sent, None), ring, [spend]
 
     def finish(
@@ -197,11 +197,7 @@ class Skellam(Defense, kind="skellam"):
         steps = np.rint(rotate_rows(total / weight, state.order, state.sign) / state.grain)
         half = 2.0 ** (self.bits - 1)
         inside = np.mod(steps + half, 2 * half) - half
-        ring = replace(state, wrapped_percent=float(np.mean(100.0 * (inside != steps))))
+        wrapped_percent = float(np.mean(100.0 * (inside != steps)))
+        ring = replace(state, figures={"wrapped_percent": wrapped_percent})
         out = rotate_rows(inside, state.order, state.sign, is_inverse=True)
         return out * state.grain * weight, ring, []
-
-    def collect_figures(self, state: Ring) -> Metrics:
-        if state.wrapped_percent is None:
-            return {}
-        return {"wrapped_percent": state.wrapped_percent}

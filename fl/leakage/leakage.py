@@ -25,6 +25,7 @@ from fl.leakage.distances import (
 from fl.leakage.tracks import (
     MAX_NAMED,
     ChanceBand,
+    NamedByAttack,
     NamedPlaces,
     Track,
     TrackEstimates,
@@ -111,7 +112,7 @@ class ComparedRound:
     estimates: dict[str, Estimates]
     area: Area
     places: Places
-    named: dict[str, dict[int, NamedPlaces]] = field(default_factory=dict)
+    named: NamedByAttack = field(default_factory=dict)
     last: bool = False
     heard: bool = True
     names_end: int = 0
@@ -130,10 +131,10 @@ def compare_round(
     if not is_due(leakage, tracks, current):
         if current.round < leakage.first_round:
             tracks = dict(tracks)
-            for key, points_m in current.measured.list_samples():
+            for ue_and_model, points_m in current.measured.list_samples():
                 if len(points_m):
-                    track = tracks.get(key, Track.empty())
-                    tracks[key] = track.add_round(points_m, leakage.max_points)
+                    track = tracks.get(ue_and_model, Track.empty())
+                    tracks[ue_and_model] = track.add_round(points_m, leakage.max_points)
         return keep_answers(tracks, answers, current.round), []
     tracks = dict(tracks)
     rows_of_track = {}
@@ -187,7 +188,7 @@ def is_due(leakage: Leakage, tracks: Tracks, current: ComparedRound) -> bool:
     return current.heard or current.round == current.names_end
 
 
-def keep_answers(tracks: Tracks, answers: dict[str, dict[int, NamedPlaces]], number: int) -> Tracks:
+def keep_answers(tracks: Tracks, answers: NamedByAttack, number: int) -> Tracks:
     """The tracks with what attacks answer in a round, without a comparison: it stands until they
     answer again.
     """

@@ -72,7 +72,13 @@ class NamedPlaces:
         return self.place_m[[(kind == "work") == (what == "work") for kind in kinds]]
 
 
-def collect_answers_inside(estimates: Estimates, area: Area) -> dict[int, NamedPlaces]:
+NamedByUe = dict[int, NamedPlaces]
+"""UE -> what is named of it."""
+NamedByAttack = dict[str, NamedByUe]
+"""Label of an attack -> what it names."""
+
+
+def collect_answers_inside(estimates: Estimates, area: Area) -> NamedByUe:
     """Answers of an attack in a round, by UE, whatever their model.
 
     A place that is repeated, for instance at each model of the UE, counts once. Answers outside of

@@ -5,7 +5,7 @@ member.
 from abc import abstractmethod
 from collections.abc import Callable
 from math import inf, nan
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -50,12 +50,9 @@ class Inference(Named):
         "record loss": "asks how well a model knows a record; the learner cannot say",
     }
 
-    @property
-    def has_score_before(self) -> bool:
-        """Whether its score of the models before training is a baseline: not where it compares with
-        other models.
-        """
-        return True
+    has_score_before: ClassVar = True
+    """whether its score of the models before training is a baseline: not where it compares with
+    other models"""
 
     @abstractmethod
     def score(self, query: AskedRecords) -> FloatArray:
@@ -186,9 +183,7 @@ class GradientRegression(Inference, kind="gradient-regression"):
         "starting weights": "it takes gradients there; add weights to threat.knowledge",
     }
 
-    @property
-    def has_score_before(self) -> bool:
-        return False
+    has_score_before = False
 
     def start(self) -> Evidence:
         return Evidence(np.zeros((0, 0)), np.zeros((0, 0)), no_floats())

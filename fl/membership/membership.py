@@ -240,7 +240,13 @@ def _draw_records(
         y = np.zeros(len(local.x))
     paired = local.y is not None and (held_out.ue < 0).any()
     if paired:
-        pair, outsiders = _pair_records(y[member], held_out.y, rng)
+        # as many of each class as the rarer side allows, no record in two pairs
+        labels = np.concatenate([y[member], held_out.y])
+        classes, number = np.unique(labels, return_inverse=True)
+        left, right = np.split(number, [len(member)])
+        left = _rank_records(left, rng, "members paired") * len(classes) + left
+        right = _rank_records(right, rng, "others paired") * len(classes) + right
+        pair, outsiders = match_rows(left, right)
         outside[outsiders] = inside[member[pair]]
         group = np.concatenate([np.arange(len(member)), pair])
     else:
@@ -267,20 +273,6 @@ def _find_targets(view: View, ue: IntArray, model: IntArray) -> IntArray:
     hear.
     """
     return find_last_rows(number_row(view.ue, view.model), number_row(ue, model))
-
-
-def _pair_records(member: FloatArray, outsider: FloatArray, rng: Rng) -> tuple[IntArray, IntArray]:
-    """Random pairs (p,) of one class each, as indices into the labels of members (m,) and of
-    outsiders (n,).
-
-    No record is in two pairs, and of each class there are as many as the rarer side allows.
-    """
-    classes, number = np.unique(np.concatenate([member, outsider]), return_inverse=True)
-    inside = number[: len(member)]
-    outside = number[len(member) :]
-    left = _rank_records(inside, rng, "members paired") * len(classes) + inside
-    right = _rank_records(outside, rng, "others paired") * len(classes) + outside
-    return match_rows(left, right)
 
 
 def _choose_records(

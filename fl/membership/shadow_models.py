@@ -25,9 +25,7 @@ class ShadowInference(Inference):
         "training details": "it trains shadow models as UEs do; add training to threat.knowledge",
     }
 
-    @property
-    def has_score_before(self) -> bool:
-        return False
+    has_score_before = False
 
 
 class Lira(ShadowInference, kind="lira"):

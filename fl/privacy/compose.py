@@ -153,8 +153,9 @@ def compose_with_skellam(gaussian: RoundKinds, whole: FloatArray, delta: float) 
     beyond = np.minimum((2 * l2**2 + 6 * l1) / (4 * std**4), 3 * l1 / (2 * std**2))
     rho = l2**2 / (2 * std**2) + beyond
     epsilon = compute_zcdp_epsilon(rho.sum() + gaussian.mu2 / 2, delta)
-    zcdp = Figure("zCDP", epsilon, "rho above all Renyi costs per order")
-    return Composition(naive, zcdp, renyi, renyi)
+    return Composition(
+        naive, Figure("zCDP", epsilon, "rho above all Renyi costs per order"), renyi, renyi
+    )
 
 
 def _choose_best(draws: RoundKinds, delta: float, renyi: Figure, note: str) -> Figure:

@@ -195,8 +195,7 @@ class Recording(Probe):
 
     def _publish(self, key: object, value: Any) -> Any:
         """Return what the base play has published by this key, or else publish this value."""
-        play = self.base or self
-        return play._published.setdefault(key, value)
+        return (self.base or self)._published.setdefault(key, value)
 
     def replace_model(
         self,

@@ -30,7 +30,7 @@ from fl.leakage.linking import (
     tabulate_identification,
     translate_to_ues,
 )
-from fl.leakage.tracks import NamedPlaces, Whereabouts, collect_answers_inside
+from fl.leakage.tracks import NamedByAttack, Whereabouts, collect_answers_inside
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import Collected, Merge, RoundState, States
 from fl.round.tables import Cells, Tables, build_columns, to_columns, to_xy_columns
@@ -283,7 +283,7 @@ def _link_names(
     states: States,
     estimates: dict[str, Estimates],
     facts: RoundContext,
-) -> tuple[Linking, TableRows, dict[str, dict[int, NamedPlaces]]]:
+) -> tuple[Linking, TableRows, NamedByAttack]:
     """The state, rows of the table `linking`, and what each attack names of UEs by what it can tell
     to be of one.
     """
@@ -292,7 +292,7 @@ def _link_names(
     width_m = setup.learning.leakage.peak_width_m
     rows = []
     owned = dict(linking.owned)
-    named: dict[str, dict[int, NamedPlaces]] = {}
+    named: NamedByAttack = {}
     for attack in setup.learning.attacks:
         label = attack.label
         attack_estimates = estimates[label]

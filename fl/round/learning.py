@@ -301,11 +301,16 @@ class Learning(Part):
                     raise ValueError(
                         f"defenses[{i}]: {defense.kind_name()} {reason.format(before.kind_name())}"
                     )
+            partial_clips = (
+                f" (the clip before it covers phase {step.bounded_phase} only: leave its phase out)"
+                for step in self.defenses[:i]
+                if step.bounded_phase is not None
+            )
             refuse_unmet(
                 f"defenses[{i}]",
                 defense,
                 offered | self.aggregation.offers,
-                _explain_partial_clip(self.defenses[:i]),
+                next(partial_clips, ""),
             )
             lost = set() if defense.keeps_bound else {"bound", "record bound", WHOLE_BOUND}
             offered = (offered - lost) | defense.offers
@@ -411,16 +416,6 @@ def _check_unique(slot: str, parts: Iterable[Named]) -> None:
                 f"{slot}: {label!r} stands {labels.count(label)} times; give each a name "
                 f"of its own (name: ...)"
             )
-
-
-def _explain_partial_clip(before: tuple[Defense, ...]) -> str:
-    """Gap of a clip that covers one phase, in words; empty where there is none."""
-    for step in before:
-        if step.bounded_phase is not None:
-            return (
-                f" (the clip before it covers phase {step.bounded_phase} only: leave its phase out)"
-            )
-    return ""
 
 
 def refuse_unmet(place: str, part: Part, offered: set[str], bound: str = "") -> None:

@@ -117,8 +117,7 @@ class ErrorModel(Columns):
         place_m = away_m / gain[..., None]
         is_named = np.isfinite(place_m).all(axis=-1)
         share = np.where(is_named, self.share[..., :ranks], 0.0)
-        total = share.sum(axis=-1, keepdims=True)
-        share = divide_or_zero(share, total)
+        share = divide_or_zero(share, share.sum(axis=-1, keepdims=True))
         return Truths(place_m, self.sigma_m[..., :ranks] / gain, share, gain)
 
     def rank_truths_m(self, z_m: FloatArray) -> FloatArray:

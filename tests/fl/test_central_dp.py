@@ -144,7 +144,7 @@ class TestCentralGaussian:
             relation,
             1e-7,
         )
-        assert state.signal_to_noise == approx(
+        assert state.figures["signal_to_noise"] == approx(
             np.linalg.norm(total) / np.linalg.norm(noise[-1]), rel=1e-9
         )
 

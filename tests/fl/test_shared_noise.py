@@ -642,7 +642,7 @@ def ring_sum(n, m, bits, d=4096, z=2.0, seed=0, **changes):
 @parametrize(("n", "m"), [(20, 20), (40, 10)])
 def test_with_enough_bits_the_ring_is_the_gaussian_sum(n, m):
     got, exact, _, state, _ = ring_sum(n, m, 20)
-    assert state.wrapped_percent < 0.1
+    assert state.figures["wrapped_percent"] < 0.1
     expected = 2.0 * 0.5 * np.sqrt(n / m)
     assert (got - exact).std() == approx(expected, rel=0.03)
 
@@ -650,7 +650,7 @@ def test_with_enough_bits_the_ring_is_the_gaussian_sum(n, m):
 def test_few_bits_cost_accuracy_and_a_small_ring_wraps():
     def measure_noise(bits, **options):
         got, exact, _, state, _ = ring_sum(20, 20, bits, **options)
-        return (got - exact).std(), state.wrapped_percent
+        return (got - exact).std(), state.figures["wrapped_percent"]
 
     noise = [measure_noise(bits)[0] for bits in (16, 8, 2)]
     assert noise[0] == approx(1.0, rel=0.03)
@@ -671,7 +671,7 @@ def test_numbers_beyond_the_ring_wrap_by_its_size():
     got, state, _ = part.finish(total, 1, replace(facts(), weight=1.0), state, None)
     expected = [[-7.0, 7.0, 7.0, -8.0]]
     assert_allclose(rotate_rows(got, order, sign), expected, atol=1e-9)
-    assert state.wrapped_percent == 50.0
+    assert state.figures["wrapped_percent"] == 50.0
 
 
 def test_no_rounded_update_is_longer_than_its_bound():

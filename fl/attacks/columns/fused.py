@@ -92,17 +92,9 @@ class Fused(Attack, kind="fused"):
         ),
     }
 
-    @property
-    def reads_sums(self) -> bool:
-        return True
-
-    @property
-    def reads_times(self) -> bool:
-        return True
-
-    @property
-    def reads_the_city(self) -> bool:
-        return True
+    reads_sums = True
+    reads_times = True
+    reads_the_city = True
 
     @property
     def n_towns(self) -> int:
@@ -156,7 +148,11 @@ class Fused(Attack, kind="fused"):
         weights = self._weights or read_general_weights()
         estimates = []
         for kind in KINDS:
-            mass = self._sum_discs(columns, weights[kind], scene)
+            weight_of_column = np.array(weights[kind], dtype=np.float32)
+            law = log_softmax(np.tensordot(weight_of_column, columns, axes=1), axis=1)
+            probability = np.zeros((len(law), len(scene.grid)), dtype=np.float32)
+            probability[:, scene.place] = np.exp(law)
+            mass: Any = compute_disc_masses(probability, scene.grid, self.disc_m)
             named_m = find_highest_places(mass, scene.grid.place_m, self.apart_m, self.answers)
             target, rank = np.nonzero(np.isfinite(named_m[of_target, :, 0]))
             row = of_target[target]
@@ -167,14 +163,6 @@ class Fused(Attack, kind="fused"):
                 Estimates.from_places(ue[target], model[target], "answer", place_m, weight, status)
             )
         return Estimates.join(estimates)
-
-    def _sum_discs(self, columns: FloatArray, weight: Sequence[float], scene: Scene) -> Any:
-        """Probability (n, all places of the grid) within disc_m of each place."""
-        score = np.tensordot(np.array(weight, dtype=np.float32), columns, axes=1)
-        law = log_softmax(score, axis=1)
-        probability = np.zeros((len(law), len(scene.grid)), dtype=np.float32)
-        probability[:, scene.place] = np.exp(law)
-        return compute_disc_masses(probability, scene.grid, self.disc_m)
 
     def take_lesson(self, state: Tallies, town: MadeUpTown, rng: Rng) -> dict[str, Any]:
         """Columns (k, n, G) of the UEs (n,) of a made-up town, 40 at most, fewer of many places,
