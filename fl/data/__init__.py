@@ -101,6 +101,8 @@ class Data(Part):
 
     def assign_models(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
         """The model (an index into `models`) that learns each cell (n_cells,); -1 for none."""
+        if SHARED_MODEL in self.offers:
+            return np.zeros(len(cells), int)
         return np.array([models.index(c) if c in models else -1 for c in cells], int)
 
     def read_sample_format(self) -> SampleFormat | None:

@@ -70,13 +70,15 @@ class Sessions:
         ), session
 
 
-def hold_out_samples(observed: Observations, model: IntArray, share: float, rng: Rng) -> BoolArray:
+def hold_out_samples(
+    observed: Observations, model: IntArray, share: float, rng: Rng, subject: str = "hold out"
+) -> BoolArray:
     """Which observations (N,) of models (N,) are held out one by one, with the stream of their
-    round.
+    round, and the draws of a subject.
     """
     # a sample's draw depends on its UE, time and cell, not on the number of others
     moment = np.round(observed.time_s * 1e3).astype(int)
-    return rng.uniform("hold out", number_row(observed.ue, model), item=moment) < share
+    return rng.uniform(subject, number_row(observed.ue, model), item=moment) < share
 
 
 def hold_out_sessions(ue: IntArray, session: IntArray, share: float, rng: Rng) -> BoolArray:
@@ -132,12 +134,12 @@ def is_in_new_block(
     new = np.ones(len(model), bool)
     for m in np.unique(model).tolist():
         is_of_model = model == m
-        known_blocks = _number_blocks(known_m[known_model == m], block_m)
-        new[is_of_model] = ~np.isin(_number_blocks(position_m[is_of_model], block_m), known_blocks)
+        known_blocks = number_blocks(known_m[known_model == m], block_m)
+        new[is_of_model] = ~np.isin(number_blocks(position_m[is_of_model], block_m), known_blocks)
     return new
 
 
-def _number_blocks(position_m: FloatArray, block_m: float) -> IntArray:
+def number_blocks(position_m: FloatArray, block_m: float) -> IntArray:
     """One number for the square of each place (N, 2) within 10^9 squares of the origin."""
     column, row = find_blocks(position_m, block_m).T
     return column * 2**32 + row

@@ -8,7 +8,7 @@ import math
 from functools import lru_cache
 from gzip import GzipFile
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +41,7 @@ def read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
     """
     expected = _UNSIGNED_BYTES + dimensions
     with blame_source(path), open_regular(path, _MOST_BYTES) as raw:
-        is_packed = path.suffix == ".gz"
-        file = cast(BinaryIO, GzipFile(fileobj=raw)) if is_packed else raw
+        file: Any = GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
         head = np.frombuffer(file.read(4 * (1 + dimensions)), ">u4")
         magic, *shape = head.tolist()
         size = math.prod(shape)
@@ -125,7 +124,7 @@ class Images(OwnedSamples):
     example = {"kind": "images", "samples": 20, "partition": {"kind": "label-skew", "iid": 1}}
     offers = frozenset({"images", "class labels", "labelled samples", RECORDS_ALONE})
 
-    noun = "images"
+    memory: ClassVar = "all"  # type: ignore[misc]
 
     def load(self) -> SampleSet:
         return load_collection(self.folder)

@@ -9,9 +9,9 @@ import numpy as np
 from pydantic import Field
 
 from fl.data import EARLIER_RECORDS, HELD_OUT_PLACES, Data, TakenData
+from fl.data.hold_out import hold_out_samples
 from fl.data.samples import Signals, recall_samples
 from fl.types import HeldOut, Local, State, list_offers
-from netsim.columns import number_row
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.ues import Observations
@@ -116,8 +116,7 @@ class LinkMeasurements(_OneModelData):
         self, observed: Observations, model_of_cell: IntArray, state: Survey, rng: Rng
     ) -> tuple[TakenData, Survey]:
         again = state.surveyed is not None
-        if state.surveyed is not None:
-            observed = state.surveyed
+        observed = state.surveyed or observed
         observed = observed.select(np.lexsort((observed.cell, observed.time_s, observed.ue)))
         ues = np.unique(observed.ue)
         stations = np.arange(len(model_of_cell))
@@ -131,9 +130,8 @@ class LinkMeasurements(_OneModelData):
         new_station = np.isin(
             observed.cell, _draw_first(lots, "station", stations, self.hold_out_stations)
         )
-        moment = np.round(observed.time_s * 1e3).astype(int)
-        lot = lots.uniform("link", number_row(observed.ue, observed.cell), item=moment)
-        out = new_station | new_ue | (lot < self.hold_out)
+        other = hold_out_samples(observed, observed.cell, self.hold_out, lots, "link")
+        out = new_station | new_ue | other
         kept = observed.select(~new_ue)
         measured = Signals.from_observations(kept, np.zeros_like(kept.ue)).to_local()
         train = fresh = measured.keep(~out[~new_ue])

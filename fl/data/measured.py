@@ -14,11 +14,11 @@ from fl.data.hold_out import (
     HoldOutBy,
     Sessions,
     Whole,
-    find_blocks,
     hold_out_blocks,
     hold_out_days,
     hold_out_samples,
     hold_out_sessions,
+    number_blocks,
     number_days,
 )
 from fl.data.samples import Signals, recall_samples
@@ -88,12 +88,6 @@ class CellSignals(Data):
                 f"({len(cells)} cells in all)"
             )
         return (self.cell,)
-
-    def assign_models(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
-        has_one_model = self.cell == STRONGEST
-        if has_one_model:
-            return np.zeros(len(cells), int)
-        return super().assign_models(cells, models)
 
 
 class Measured(CellSignals):
@@ -219,8 +213,7 @@ class Measured(CellSignals):
         if self.held_out_by[0] == "day":
             return number_days(time_s)
         if self.held_out_by[0] == "block":
-            blocks = find_blocks(x, self.new_block_m)
-            return np.unique(blocks, axis=0, return_inverse=True)[1].reshape(-1)
+            return number_blocks(x, self.new_block_m)
         if self.held_out_by[0] == "session":
             _, session = Sessions.empty(int(ue.max(initial=-1)) + 1).add_measurements(
                 ue, time_s, self._gap_s
@@ -372,5 +365,4 @@ def draw_held_out(row: IntArray, share: float, rng: Rng) -> BoolArray:
 
 def _number_samples(row: IntArray) -> IntArray:
     """The number of each sample in its row, from 0; `row` (N,) is sorted."""
-    _, first, count = np.unique(row, return_index=True, return_counts=True)
-    return np.arange(len(row)) - np.repeat(first, count)
+    return np.arange(len(row)) - np.searchsorted(row, row)

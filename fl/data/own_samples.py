@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +15,7 @@ from pydantic import Field, PrivateAttr
 from fl.data import EARLIER_RECORDS, HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL
 from fl.data.owned import Counts, Memory, OwnedSamples
 from fl.data.partitions import PARTITIONS, Division, Quantity
-from fl.data.sample_files import COLUMNS, check_samples, open_table, read_table
+from fl.data.sample_files import COLUMNS, blame_source, check_samples, open_table, read_table
 from fl.data.samples import SampleSet
 from fl.types import list_offers
 from netsim.errors import BadInput
@@ -22,7 +23,7 @@ from netsim.geometry import Area
 from netsim.part import FILE_NAME
 from netsim.safe import read_file_version
 from netsim.traces.table import GLOBE, Coordinates
-from netsim.units import IntArray, LatLon
+from netsim.units import LatLon
 
 
 @lru_cache(maxsize=2)
@@ -30,7 +31,9 @@ def _load_file(
     file: str, version: tuple[int, int], features: tuple[str, ...], label: str
 ) -> SampleSet:
     """The samples of a file, which is read again when its version is another."""
-    return check_samples(file, read_table(file, open_table(Path(file)), features, label))
+    with blame_source(file):
+        columns = read_table(open_table(Path(file)), features, label)
+    return check_samples(file, columns)
 
 
 class Samples(OwnedSamples):
@@ -86,15 +89,15 @@ class Samples(OwnedSamples):
     @classmethod
     def from_dataset(cls, dataset: Any, **values: Any) -> Self:
         """Data of pairs (x, y), as of a `torch.utils.data.Dataset`; values as of `from_arrays`."""
-        pairs = [dataset[i] for i in range(len(dataset))]
-        x, y = zip(*pairs, strict=True)
+        x, y = zip(*map(dataset.__getitem__, range(len(dataset))), strict=True)
         return cls.from_arrays(x=x, y=y, **values)
 
     @classmethod
     def from_table(cls, table: Any, **values: Any) -> Self:
         """Data of a pandas DataFrame or a table of Hugging Face; values are keys of the part."""
         part = cls(**values)
-        columns = read_table("samples", table, part.features, part.label)
+        with blame_source("samples"):
+            columns = read_table(table, part.features, part.label)
         part._given = check_samples("samples", columns)
         for name, array in sorted(columns.items()):
             part._digest += f"{name} {hashlib.sha256(array.tobytes()).hexdigest()} "
@@ -111,11 +114,8 @@ class Samples(OwnedSamples):
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """Of samples that cannot be read all that may be: they are refused with the world."""
         is_signals = has_classes = has_numbers = True
-        try:
+        with suppress(BadInput):
             samples = self.load()
-        except BadInput:
-            pass
-        else:
             is_signals = samples.format is None
             has_classes = samples.label is not None
             has_numbers = not has_classes
@@ -132,17 +132,6 @@ class Samples(OwnedSamples):
             HELD_OUT_PLACES: is_signals and self.hold_out > 0,
         }
         return list_offers(words)
-
-    @property
-    def drawn_share(self) -> float:
-        return self.hold_out
-
-    @property
-    def past(self) -> Memory:
-        return self.memory
-
-    def assign_models(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
-        return np.zeros(len(cells), int)
 
     def load(self) -> SampleSet:
         if self._given is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -45,27 +45,20 @@ class OwnedSamples(Data):
     one model.
     """
 
-    noun: ClassVar = "samples"
     if TYPE_CHECKING:
         partition: Division
         samples: Counts
-
-    @property
-    def drawn_share(self) -> float:
-        """Share of the samples of each UE that is held out, where the samples do not say which."""
-        return 0.0
-
-    @property
-    def past(self) -> Memory:
-        """Earlier samples that a UE learns from beside new ones: all, a number, or (round) none."""
-        return "all"
+        hold_out: float
+        """share of the samples of each UE that is held out, where the samples do not say which"""
+        memory: Memory
+        """earlier samples that a UE learns from beside new ones: all, a number, or (round) none"""
 
     @abstractmethod
     def load(self) -> SampleSet:
         """The samples; raises BadInput where they cannot be read."""
 
     def choose_models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
-        return (self.noun,)
+        return (self.kind,)
 
     def read_sample_format(self) -> SampleFormat | None:
         return self.load().format
@@ -87,7 +80,7 @@ class OwnedSamples(Data):
         ue = ue[order]
         out = samples.held_out.copy()
         if not out.any():
-            out[index] = draw_held_out(ue, self.drawn_share, rng)
+            out[index] = draw_held_out(ue, self.hold_out, rng)
         return SampleOwners(index, ue, out, np.full(n_ue, -np.inf))
 
     def _deal(self, samples: SampleSet, n_ue: int, rng: Rng) -> tuple[IntArray, IntArray]:
@@ -96,15 +89,12 @@ class OwnedSamples(Data):
         size = np.resize(self.samples or max(len(pool) // n_ue, 1), n_ue)
         index, ue = self.partition.deal(samples.select(pool), size, rng)
         held = np.bincount(ue, minlength=n_ue)
-        if self.samples is None:
-            size = np.ones_like(held)
-            held = np.minimum(held, 1)
-        wrong = np.flatnonzero(held != size)
+        wrong = np.flatnonzero(held != size if self.samples else held == 0)
         if len(wrong):
             first = wrong[0]
             raise BadInput(
                 f"learning.data.samples: ue{first} is to hold {size[first]:,} of {len(pool):,} "
-                f"{self.noun}, and {self.partition.kind} gives it {held[first]:,}, of those that "
+                f"{self.kind}, and {self.partition.kind} gives it {held[first]:,}, of those that "
                 "are left; take fewer samples, or fewer UEs (world.ues.count)"
             )
         return pool[index], ue
@@ -122,10 +112,10 @@ class OwnedSamples(Data):
         np.maximum.at(now_s, observed.ue, observed.time_s)
         is_there = time_s <= now_s[state.ue]
         is_new = is_there & (time_s > state.last_s[state.ue])
-        is_past = is_there & ~is_new & (self.past != "round")
+        is_past = is_there & ~is_new & (self.memory != "round")
         is_trained = ~state.out[index]
         new = stored.select(is_new & is_trained)
-        most = self.past if isinstance(self.past, int) else None
+        most = self.memory if isinstance(self.memory, int) else None
         rows = np.unique(row[is_there])
         train = recall_samples(new, stored.select(is_past & is_trained), rows, most, rng)
         measured = stored.select(is_new | is_past)

@@ -95,15 +95,10 @@ class LabelSkew(Partition):
     def draw_counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
         devices = len(size)
         classes = len(per_class)
-        if self.iid > devices:
+        if self.iid > devices or self.labels > classes:
             raise BadInput(
-                f"learning.data.partition.iid: {self.iid} IID devices of {devices}; take "
-                f"{devices} at most"
-            )
-        if self.labels > classes:
-            raise BadInput(
-                f"learning.data.partition.labels: {self.labels} classes a device, the "
-                f"images have {classes}; take fewer"
+                f"learning.data.partition: iid: {self.iid} IID devices of {devices}; labels: "
+                f"{self.labels} classes a device of {classes}; take as many at most"
             )
         counts = np.zeros((devices, classes), int)
         left = per_class.copy()

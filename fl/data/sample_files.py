@@ -59,18 +59,15 @@ def blame_source(source: str | Path) -> Iterator[None]:
 
 
 def open_table(path: Path) -> Any:
-    """Columns by their names, of a file or a folder of images; BadInput where it is not what it
-    says.
-    """
-    with blame_source(path):
-        if describe_file_kind(path) == "folder":
-            return _read_image_folder(path)
-        with open_regular(path, _MOST_FILE_BYTES) as file:
-            if path.suffix != ".parquet":
-                return _read_npz(file)
-            from pyarrow.parquet import read_table as read_parquet
+    """Columns by their names, of a file or a folder of images; to be read within `blame_source`."""
+    if describe_file_kind(path) == "folder":
+        return _read_image_folder(path)
+    with open_regular(path, _MOST_FILE_BYTES) as file:
+        if path.suffix != ".parquet":
+            return _read_npz(file)
+        from pyarrow.parquet import read_table as read_parquet
 
-            return read_parquet(file)
+        return read_parquet(file)
 
 
 def _read_npz(file: BinaryIO) -> dict[str, Array]:
@@ -120,9 +117,7 @@ def _read_image_folder(folder: Path) -> dict[str, Any]:
     return {"x": images, "y": [path.parent.name for path in paths]}
 
 
-def read_table(
-    source: str, table: Any, features: Sequence[str] = (), label: str = "y"
-) -> dict[str, Array]:
+def read_table(table: Any, features: Sequence[str], label: str) -> dict[str, Array]:
     """Arrays by the names of COLUMNS of a table (arrays by name, pandas, Arrow, Hugging Face), of
     which other columns are passed over.
 
@@ -132,15 +127,11 @@ def read_table(
     names = getattr(table, "column_names", None) or [*table]
     missing = {label, *features}.difference(names)
     if missing:
-        raise BadInput(
-            f"{source}: no column {', '.join(sorted(missing))}; give some of "
-            f"{', '.join(map(str, names))}"
-        )
-    with blame_source(source):
-        columns = {name: _stack_values(table[name]) for name in COLUMNS if name in names}
-        columns["y"] = _stack_values(table[label])
-        if features:
-            columns["x"] = np.column_stack([_stack_values(table[name]) for name in features])
+        raise ValueError(f"no column {', '.join(sorted(missing))} beside {', '.join(names)}")
+    columns = {name: _stack_values(table[name]) for name in COLUMNS if name in names}
+    columns["y"] = _stack_values(table[label])
+    if features:
+        columns["x"] = np.column_stack([_stack_values(table[name]) for name in features])
     return columns
 
 

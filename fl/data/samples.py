@@ -109,11 +109,9 @@ class Signals(Columns):
     def find_strongest_indices(self) -> IntArray:
         """The place of the strongest sample of each row and moment."""
         order = np.lexsort((-self.y, self.time_s, self.row))
-        row = self.row[order]
-        time_s = self.time_s[order]
-        first = np.ones(len(order), bool)
-        first[1:] = (np.diff(row) != 0) | (np.diff(time_s) != 0)
-        return order[first]
+        is_other_row = np.diff(self.row[order], prepend=-1) != 0
+        is_other_moment = np.diff(self.time_s[order], prepend=0.0) != 0
+        return order[is_other_row | is_other_moment]
 
     def to_local(self, rows: IntArray | None = None) -> Local:
         """Local data of the rows of these samples, or of `rows` (n,), sorted, some of which may

@@ -192,7 +192,7 @@ def test_dirichlet_concentrates_as_alpha_falls():
     "partition, samples, n_ue, reason",
     [
         (LabelSkew(iid=9), None, 4, "9 IID devices of 4"),
-        (LabelSkew(iid=0, labels=11), None, 4, "11 classes a device, the images have 10"),
+        (LabelSkew(iid=0, labels=11), None, 4, "11 classes a device of 10"),
         (LabelSkew(iid=1), 200, 4, r"ue1 .* hold 200 .* gives it 1\d\d, of those that are left"),
         (LabelSkew(iid=0, labels=1), (1, 80), 20, "take fewer samples"),
         (Dirichlet(), 100, 15, "ue14 .* dirichlet gives it 42, .* fewer samples, or fewer UEs"),

@@ -267,7 +267,7 @@ def test_a_table_is_its_arrays():
     assert_array_equal(train.x, take_all(Samples.from_arrays(x=PIXELS, y=CLASSES), 4).train.x)
     ragged = pd.DataFrame({"x": [np.zeros(i % 2 + 1) for i in range(60)], "y": CLASSES})
     assert "inhomogeneous shape" in catch_line(lambda: Samples.from_table(ragged))
-    assert "no column rsrp, z; give some of" in catch_line(
+    assert "no column rsrp, z beside x, y" in catch_line(
         lambda: Samples.from_table(listed, features=("z",), label="rsrp")
     )
 
