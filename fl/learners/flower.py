@@ -98,7 +98,7 @@ class Flower(TorchNet):
                 reply = client(message, context).content
                 after = next(iter(reply.array_records.values())).to_torch_state_dict()
                 moved = [(after[name].double() - before[name]).flatten() for name in net.names]
-                values[i] = torch.cat(moved)
+                values[i] = torch.cat(moved).numpy()
                 for metrics in reply.metric_records.values():
                     count[i] = metrics.get("num-examples", count[i])
                 memory = recorddict_to_proto(context.state)
