@@ -216,16 +216,15 @@ def _read_class_texts(model: type[BaseModel]) -> dict[str, str]:
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     except (OSError, TypeError):
         return {}
-    body = tree.body if isinstance(tree, ast.ClassDef) else []
-    return {
-        field.target.id: inspect.cleandoc(text.value.value)
-        for field, text in pairwise(body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    }
+    texts = {}
+    for pair in pairwise(getattr(tree, "body", ())):
+        match pair:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                texts[name] = inspect.cleandoc(text)
+    return texts
 
 
 class Named(Part):

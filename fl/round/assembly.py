@@ -198,13 +198,10 @@ def _find_days(world: World, model_of_cell: IntArray) -> IntArray:
     trace = world.trace
     if trace is None or trace.ends_s is not None:
         return np.arange(int(np.ceil(world.duration_s / DAY_S)))
-    if trace.cell is None:
-        learnt = np.ones(len(trace.time_s), dtype=bool)
-    else:
-        learnt = model_of_cell[trace.cell] >= 0
-    return np.unique(
-        np.floor(trace.time_s[learnt & (trace.time_s < world.duration_s)] / DAY_S).astype(int)
-    )
+    is_learnt = trace.time_s < world.duration_s
+    if trace.cell is not None:
+        is_learnt &= model_of_cell[trace.cell] >= 0
+    return np.unique(np.floor(trace.time_s[is_learnt] / DAY_S).astype(int))
 
 
 def _check_world(world: World, learning: Learning, power: Power) -> None:
@@ -297,9 +294,11 @@ def _check_homes(world: World, learning: Learning) -> None:
     parts: dict[str, Part] = {"availability": learning.availability}
     parts |= {f"withholding[{i}]": rule for i, rule in enumerate(learning.withholding)}
     asks = ["threat.knowledge: homes: "] if learning.threat.knows_homes else []
-    for place, part in parts.items():
-        if HOMES in part.needs:
-            asks.append(f"{place}: {part.kind_name()} needs homes: {part.needs[HOMES]}, and ")
+    asks += [
+        f"{place}: {part.kind_name()} needs homes: {part.needs[HOMES]}, and "
+        for place, part in parts.items()
+        if HOMES in part.needs
+    ]
     if asks:
         raise BadInput(
             f"learning.{asks[0]}{mobility}; take mobility resident or commuter, or leave it out"

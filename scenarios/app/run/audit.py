@@ -114,9 +114,8 @@ def _audit_ues(
 def _play_recording(study: Study, setup: Setup, recording: Recording) -> Ledger:
     """Make a recording; the ledger at its end. Tables of the play go away."""
     world = study.build_world()
-    world.silent |= np.isin(np.arange(len(world.ues)), recording.ues) & (
-        recording.change == "removed"
-    )
+    if recording.change == "removed":
+        world.silent[recording.ues] = True
     probed = replace(setup, recorder=Recorder(setup.recorder.folder, TABLES), probe=recording)
     server = LearningServer(world, probed, start_state(setup, len(world.ues)))
     unwatched: Any = SimpleNamespace(report_round=lambda *_: None, report_state=lambda _: None)

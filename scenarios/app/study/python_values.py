@@ -38,7 +38,7 @@ def to_data(value: Any, outside: str, path: str = "") -> Value:
     for convert in ("tolist", "__fspath__"):  # of numpy, of paths
         if hasattr(value, convert):
             return getattr(value, convert)()
-    if value is None or isinstance(value, bool | int | float | str | Part):
+    if isinstance(value, int | float | str | Part | None):
         return value
     raise BadInput(
         f"{outside.format(path.lstrip('.'))}: no scenario has {value!r:.60}; give an object of a "

@@ -160,9 +160,8 @@ def judge_combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]
         combination = dict(zip(SLOT_NAMES, (data[learner], learner, *words), strict=True))
         verdict, offered = _judge_combination(combination)
         for attack in attacks:  # asked last: what is refused without one is refused with any
-            if attack == "none" or offered is None:
-                judged = verdict
-            else:
+            judged = verdict
+            if attack != "none" and offered is not None:
                 judged = _judge_attack(attack, offered)
             if judged == LEGAL or not legal:
                 yield combination | {"attack": attack}, judged

@@ -71,7 +71,7 @@ class Distribution(Part):
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Self:
-        bounds = [bound for bound in (self.low, self.high) if bound is not None]
+        bounds = (self.low or 0.0, self.high or 0.0)
         if self.integer and not all(
             bound.is_integer() and abs(bound) <= _LARGEST for bound in bounds
         ):
