@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.fit import read_tables
+from netsim.fit import read_toml
 
 BUNDLED = ("netsim", "fl", "rl", "scenarios")
 """packages whose parts are not checked"""
@@ -31,7 +31,7 @@ def is_bundled(part: type) -> bool:
 def guard_returns(part: type) -> None:
     """Wrap, in place, the methods of a part from outside whose results are checked."""
     for base in filter(is_bundled, part.__mro__):
-        tables = read_tables(base.__module__.partition(".")[0], "returns.toml")
+        tables = read_toml(base.__module__.partition(".")[0], "returns.toml")
         for name, expected in tables.get(base.__name__, {}).items():
             written = vars(part).get(name)
             if isfunction(written):

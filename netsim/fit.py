@@ -171,11 +171,11 @@ def read_rules(package: str) -> Sequence[PartRule]:
     """The rules of a package, in the order in which they are checked; none of one that brings no
     file of rules.
     """
-    return [PartRule(**row) for row in read_tables(package, FILE).get("rule", ())]
+    return [PartRule(**row) for row in read_toml(package, FILE).get("rule", ())]
 
 
 @cache
-def read_tables(package: str, name: str) -> dict[str, Any]:
+def read_toml(package: str, name: str) -> dict[str, Any]:
     """The file of a package with this name, as TOML; empty of one that brings no such file."""
     folders = getattr(import_module(package), "__path__", ())
     files = [file for folder in folders if (file := Path(folder, name)).exists()]

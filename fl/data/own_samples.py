@@ -14,7 +14,7 @@ from pydantic import Field, PrivateAttr
 
 from fl.data import EARLIER_RECORDS, HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL
 from fl.data.owned import Counts, Memory, OwnedSamples
-from fl.data.partitions import PARTITIONS, Division, Quantity
+from fl.data.partitions import PARTITIONS, Division, QuantitySkew
 from fl.data.sample_files import COLUMNS, blame_source, check_samples, open_table, read_table
 from fl.data.samples import SampleSet
 from fl.types import list_offers
@@ -63,7 +63,7 @@ class Samples(OwnedSamples):
     """columns of a table that are inputs x; none: x"""
     label: str = Field("y", min_length=1)
     """column of a table that is the label y"""
-    partition: Annotated[Division, PARTITIONS] = Quantity()
+    partition: Annotated[Division, PARTITIONS] = QuantitySkew()
     """which samples each UE owns, where `ue` does not say it"""
     samples: Counts = None
     """number of samples of each UE, held-out ones among them; for a list UE k takes entry k mod

@@ -172,7 +172,7 @@ class Dirichlet(Partition):
         return counts
 
 
-class Quantity(Division):
+class QuantitySkew(Division):
     """UEs own random samples, whatever their labels, in numbers that are drawn once.
 
     The shares of all samples are from Dirichlet(alpha, ..., alpha); each UE owns one sample at
@@ -233,4 +233,4 @@ class NearPlace(Division):
         return order, owner[order]
 
 
-PARTITIONS = OneOf("partition", LabelSkew, Dirichlet, Quantity, NearPlace)
+PARTITIONS = OneOf("partition", LabelSkew, Dirichlet, QuantitySkew, NearPlace)

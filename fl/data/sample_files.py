@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from fl.data.samples import Rows, SampleSet
+from fl.data.samples import StoredRows, SampleSet
 from fl.types import SampleFormat
 from netsim.columns import split_blocks
 from netsim.errors import BadInput
@@ -185,7 +185,7 @@ def check_samples(source: str, columns: dict[str, Array]) -> SampleSet:
         largest = 255.0 if inputs.dtype == np.uint8 else 1.0
         classes = _count_classes(source, y)
         sample_format = SampleFormat(inputs.shape[1:] or (1,), classes, largest)
-        x = Rows(inputs.reshape(count, -1), np.arange(count))
+        x = StoredRows(inputs.reshape(count, -1), np.arange(count))
     time_s = checked.get("time_s", np.zeros(count)).astype(float)
     return SampleSet(
         sample_format, x, y.astype(float), time_s, held_out, owner, place, "lat" in axes

@@ -16,7 +16,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @frozen
-class Rows:
+class StoredRows:
     """Rows `index` (n,) of an array (N, p), which are read when this becomes an array."""
 
     array: npt.NDArray[Any]
@@ -25,8 +25,8 @@ class Rows:
     def __len__(self) -> int:
         return len(self.index)
 
-    def __getitem__(self, rows: IntArray | BoolArray | slice) -> Rows:
-        return Rows(self.array, self.index[rows])
+    def __getitem__(self, rows: IntArray | BoolArray | slice) -> StoredRows:
+        return StoredRows(self.array, self.index[rows])
 
     select = __getitem__
 

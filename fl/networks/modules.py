@@ -24,7 +24,7 @@ def build_perceptron(
     return nn.Sequential(nn.Flatten(), *modules, nn.Flatten(1 if classes else 0))
 
 
-class Pooling(nn.Module):
+class MaxPooling(nn.Module):
     """Max pooling of 2 x 2 squares."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -55,9 +55,9 @@ def build_cnn(
     sides = [((side - _KERNEL + 1) // 2 - _KERNEL + 1) // 2 for side in shape[1:]]
     return nn.Sequential(
         nn.Conv2d(shape[0], a, _KERNEL),
-        Pooling(),
+        MaxPooling(),
         nn.Conv2d(a, b, _KERNEL),
-        Pooling(),
+        MaxPooling(),
         nn.BatchNorm2d(b) if batch_norm else nn.Identity(),
         nn.Flatten(),
         nn.Linear(b * prod(sides), hidden),

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from refused import catch_line
 
 from fl.data.own_samples import Samples
-from fl.data.partitions import Dirichlet, LabelSkew, NearPlace, Quantity
+from fl.data.partitions import Dirichlet, LabelSkew, NearPlace, QuantitySkew
 from fl.types import SampleFormat
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -303,7 +303,7 @@ def test_a_data_set_of_torch_is_its_arrays():
 
 
 DATA = {"x": PIXELS, "y": CLASSES, "x_m": PLACES[:, 0], "y_m": PLACES[:, 1]}
-DIVISIONS = [LabelSkew(iid=1), Dirichlet(alpha=0.1), Quantity(), Quantity(alpha=0.3), NearPlace()]
+DIVISIONS = [LabelSkew(iid=1), Dirichlet(alpha=0.1), QuantitySkew(), QuantitySkew(alpha=0.3), NearPlace()]
 
 
 @pytest.mark.parametrize("division", DIVISIONS, ids=repr)
@@ -315,7 +315,7 @@ def test_no_sample_has_two_owners(division, n_ue):
     state = data.start(n_ue, RNG)
     assert len(np.unique(state.index)) == len(state.index)
     assert set(state.ue) == set(range(n_ue))
-    if isinstance(division, Quantity | NearPlace) and division != Quantity():
+    if isinstance(division, QuantitySkew | NearPlace) and division != QuantitySkew():
         assert len(state.index) == 60
     assert_array_equal(data.start(n_ue, RNG).index, state.index)
 
@@ -325,7 +325,7 @@ def test_a_small_alpha_gives_few_ues_most_samples():
     arrays = {"x": np.zeros((count, 1)), "y": np.arange(count) % 2}
     sizes = []
     for alpha in (0.05, 1e4, None):
-        data = Samples.from_arrays(**arrays, partition=Quantity(alpha=alpha), hold_out=0.0)
+        data = Samples.from_arrays(**arrays, partition=QuantitySkew(alpha=alpha), hold_out=0.0)
         sizes.append(np.sort(np.bincount(data.start(100, RNG).ue)))
     few, many, equal = sizes
     assert few[-10:].sum() > 0.5 * count
