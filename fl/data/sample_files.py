@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from fl.data.samples import StoredRows, SampleSet
+from fl.data.samples import SampleSet, StoredRows
 from fl.types import SampleFormat
 from netsim.columns import split_blocks
 from netsim.errors import BadInput
