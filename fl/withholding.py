@@ -148,7 +148,7 @@ class HomeZone(Withholding, kind="home-zone"):
     )
 
     @property
-    def waits_for_a_cell(self) -> bool:
+    def waits_for_a_cell(self) -> bool:  # type: ignore[override]
         return self.defer_upload
 
     def start(self, n_ue: int) -> IntArray:

@@ -216,7 +216,7 @@ class ArrivalTimes(UploadAttack, kind="arrival-times"):
     }
 
     @property
-    def reads_times(self) -> bool:
+    def reads_times(self) -> bool:  # type: ignore[override]
         return self.use == "times"
 
     def start(self) -> UploadDelays:

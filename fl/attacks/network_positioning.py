@@ -103,7 +103,7 @@ class NetworkPositioning(NamesPlaces, UploadAttack, kind="network-positioning"):
     reads_sums = True
 
     @property
-    def reads_the_city(self) -> bool:
+    def reads_the_city(self) -> bool:  # type: ignore[override]
         return self.population.reads_city
 
     def check(self, public: Public, n_ue: int) -> None:

@@ -176,7 +176,7 @@ class ReIdentify(Attack, kind="re-identify"):
         return "place" in self.use or self.homes is not None
 
     @property
-    def reads_the_city(self) -> bool:
+    def reads_the_city(self) -> bool:  # type: ignore[override]
         return self.of.reads_the_city
 
     @property

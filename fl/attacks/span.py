@@ -132,7 +132,7 @@ class Span(AddsMaps, kind="span"):
         return needs_layer | hidden
 
     @property
-    def reads_sums(self) -> bool:
+    def reads_sums(self) -> bool:  # type: ignore[override]
         return self.rank == "auto" or self.rank > _MOST_OF_UE
 
     def choose_width_m(self, view: View | None) -> float:

@@ -105,7 +105,7 @@ class Tracker(Believer, kind="tracker"):
     example = {"kind": "tracker", "shadow_ues": 8, "cell_m": 200.0}
 
     @property
-    def reads_the_city(self) -> bool:
+    def reads_the_city(self) -> bool:  # type: ignore[override]
         return self.population.reads_city
 
     def check(self, public: Public, n_ue: int) -> None:

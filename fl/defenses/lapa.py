@@ -254,7 +254,7 @@ class NoiseSwitch(Defense, kind="noise-switch"):
         return self.noise.needs
 
     @property
-    def waits(self) -> bool:
+    def waits(self) -> bool:  # type: ignore[override]
         return self.mode == "planned" and self.until_round is None
 
     def draw_all_noise(self) -> Budgeted:

@@ -76,7 +76,7 @@ class LossThreshold(Inference, kind="loss-threshold"):
     )
 
     @property
-    def has_score_before(self) -> bool:
+    def has_score_before(self) -> bool:  # type: ignore[override]
         return self.reference_model == "none"
 
     def score(self, query: AskedRecords) -> FloatArray:

@@ -97,7 +97,7 @@ class Fused(Attack, kind="fused"):
     reads_the_city = True
 
     @property
-    def n_towns(self) -> int:
+    def n_towns(self) -> int:  # type: ignore[override]
         return self.towns
 
     @property
