@@ -460,9 +460,7 @@ def load_plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
         if kind is None or not isinstance(kind.default, str) or not kind.default:
             raise _refuse_plugin(entry, "it is not a part with a `kind`")
         if part.kind_name() in brought:
-            raise _refuse_plugin(
-                entry, f"its kind {part.kind_name()!r} is taken; give it another"
-            )
+            raise _refuse_plugin(entry, f"its kind {part.kind_name()!r} is taken; give it another")
         brought[part.kind_name()] = part, entry
     return brought
 

@@ -101,11 +101,7 @@ SLOTS: dict[str, OneOf] = {
 def collect_all_rules() -> list[PartRule]:
     """Return all rules of fit: ours, and those of packages that bring parts."""
     brought = (entry.module.partition(".")[0] for entry in find_entry_points())
-    return [
-        rule
-        for package in dict.fromkeys((*BUNDLED, *brought))
-        for rule in read_rules(package)
-    ]
+    return [rule for package in dict.fromkeys((*BUNDLED, *brought)) for rule in read_rules(package)]
 
 
 Combination = dict[str, str]
