@@ -41,7 +41,7 @@ from netsim.city import CITIES
 from netsim.contract import BUNDLED
 from netsim.fit import PartRule, read_rules
 from netsim.mobility import MOBILITIES
-from netsim.part import FILE_NAME, OneOf, find_entry_points
+from netsim.part import CODE_NAME, FILE_NAME, OneOf, find_entry_points
 from netsim.radio import FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.antenna import ANTENNAS
 from netsim.radio.rate import RATES
@@ -132,7 +132,7 @@ def judge_combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]
         kind: set(_build_example("learner", kind).needs)
         for kind, learner in SLOTS["learner"].parts.items()
         if not any(
-            field.is_required() and FILE_NAME in field.metadata
+            field.is_required() and {FILE_NAME, CODE_NAME} & {*field.metadata}
             for field in learner.model_fields.values()
         )
     }
