@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from fl.learners import LayeredLearner
+from fl.learners import PLACE_GRADIENTS, PUBLIC_LEVEL, LayeredLearner
 from fl.optimisers import Adam, LocalTraining
+from fl.server_optimiser import MODEL_CHANGES
 from fl.types import (
     Bound,
     DenseUpdates,
@@ -21,12 +22,14 @@ from fl.types import (
     Public,
     Updates,
     compute_bounds,
+    list_offers,
 )
 from netsim.columns import split_blocks
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 Read = Callable[[Local], Local]
+_OF_RECORDS = ("biased first layer", "record gradient", "record gradients", PLACE_GRADIENTS)
 _BLOCK = 16_384  # places predicted at once
 
 
@@ -111,9 +114,32 @@ class PositionNet(LocalTraining, LayeredLearner):
         """Updates (n, d) of local training on what `read` makes of some rows of data."""
 
     @property
-    @abstractmethod
+    def offers(self) -> frozenset[str]:  # type: ignore[override]
+        """Capabilities that later parts may require.
+
+        `bound` where one record's share of an update is bounded, `linear local steps` where an
+        update is a linear combination of gradients, with the same factors for all parameters;
+        `record gradients` where these are gradients in all parameters, `sample gradient` where they
+        are those of positions and labels alone, unscaled; `layer 2` where that layer is trained.
+        """
+        linear = self.optimiser.linear
+        is_unscaled = self.sample_clip is None and not self.weight_decay
+        words = {MODEL_CHANGES: True, "record loss": True, "linear local steps": linear}
+        words |= {f"layer {i + 1}": True for i in range(self.layers)}
+        words |= dict.fromkeys(("layers", "hidden activations"), self.layers > 0)
+        words |= dict.fromkeys(("bound", "record bound"), self._has_record_bound)
+        words |= dict.fromkeys(_OF_RECORDS, True)
+        words["sample gradient"] = linear and is_unscaled
+        words[PUBLIC_LEVEL] = self.labels != "raw"
+        return list_offers(words)
+
+    @property
     def _has_record_bound(self) -> bool:
-        """Whether one record's share of an update is bounded."""
+        """Whether one record's share of an update is bounded: in one step of plain SGD. A step of
+        others is as long as it is, whatever a record's gradient is cut down to.
+        """
+        is_plain = self.optimiser.kind_name() == "sgd"
+        return self.sample_clip is not None and self.takes_one_step and is_plain
 
     def train_locally(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
         return self.train(model, data, rng)
@@ -186,6 +212,9 @@ class PositionNet(LocalTraining, LayeredLearner):
                 rsrp_dbm = self.predict_dbm(model, np.full(len(place_m), m), place_m)
                 largest = np.fmax(largest, rsrp_dbm)
         return largest
+
+    def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
+        return replace(model, parameters=model.parameters + merged)
 
     @property
     def update_over_gradient(self) -> float:

@@ -10,12 +10,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.encodings import ENCODINGS, Encoding, Fourier, Position, encode_positions
-from fl.learners import PLACE_GRADIENTS, PUBLIC_LEVEL
 from fl.learners.position_net import PositionNet, Read
 from fl.optimisers import RegressionTraining
 from fl.priors import PRIORS, NoPrior, Prior
-from fl.server_optimiser import MODEL_CHANGES
-from fl.types import Local, Metrics, Model, Public, list_offers
+from fl.types import Local, Metrics, Model, Public
 from netsim.columns import pick_even_indices
 from netsim.part import Part
 from netsim.rng import Rng
@@ -165,39 +163,17 @@ class RsrpNet(PositionNet, RegressionTraining, _Profiled):
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
-        """Capabilities that later parts may require.
-
-        `bound` where one record's share of an update is bounded, `linear local steps` where an
-        update is a linear combination of gradients, with the same factors for all parameters;
-        `record gradients` where these are gradients in all parameters, `sample gradient` where they
-        are those of positions and labels alone, unscaled; `layer 2` where that layer is trained.
-        """
-        whole = self.frozen_layers == 0
-        linear = self.optimiser.linear
-        is_unscaled = self.sample_clip is None and not self.weight_decay
-        always = ["positions", "layers", "signals"]
-        always += ["hidden activations", "record loss", "record gradient"]
-        words = dict.fromkeys([*always, PLACE_GRADIENTS, MODEL_CHANGES], True)
-        words |= {f"layer {i + 1}": i >= self.frozen_layers for i in range(self.layers)}
-        words["biased first layer"] = whole
-        words["linear local steps"] = linear
-        words["record gradients"] = linear and whole
-        words |= dict.fromkeys(("bound", "record bound"), self._has_record_bound)
-        words[PUBLIC_LEVEL] = self.labels != "raw"
-        words["sample gradient"] = linear and whole and is_unscaled
-        return list_offers(words)
+        frozen = {f"layer {i + 1}" for i in range(self.frozen_layers)}
+        if not self.optimiser.linear:
+            frozen.add("record gradients")
+        if self.frozen_layers:
+            frozen |= {"biased first layer", "record gradients", "sample gradient"}
+        return super().offers - frozen | {"positions", "signals"}
 
     @property
     def _has_record_bound(self) -> bool:
-        """One step of plain SGD: a step of others is as long as it is, whatever a record's gradient
-        is cut down to.
-        """
-        one_step = (
-            self.takes_one_step
-            and self.optimiser.kind_name() == "sgd"
-            and self.step_limit == "none"
-        )
-        return self.sample_clip is not None and one_step and self.standardise_by == "public"
+        is_fixed = self.step_limit == "none" and self.standardise_by == "public"
+        return is_fixed and super()._has_record_bound
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:
@@ -321,11 +297,8 @@ class RsrpNet(PositionNet, RegressionTraining, _Profiled):
         gradients in double precision.
         """
         bound_m = np.full(len(data.ue), nan)
-        if not (self.takes_one_step and self.optimiser.linear and self.precision == 64):
-            return bound_m
-        if self.dropout or self.weight_decay or self.frozen_layers:
-            return bound_m
-        if self.sample_clip is not None or data.y is None:
+        is_exact = self.takes_one_step and self.precision == 64 and not self.dropout
+        if data.y is None or not is_exact or "sample gradient" not in self.offers:
             return bound_m
         z, y = self._prepare_samples(model, data.model[data.row_of_sample], data.x, data.y)
         for i in np.flatnonzero(data.count):

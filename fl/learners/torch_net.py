@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fl.learners import PLACE_GRADIENTS, PUBLIC_LEVEL
+from fl.learners import PLACE_GRADIENTS
 from fl.learners.position_net import PositionNet, Read
 from fl.networks.user_code import UserCode
 from fl.notice import Prepared, notice
-from fl.server_optimiser import MODEL_CHANGES
 from fl.types import (
     HeldOut,
     Local,
@@ -22,7 +21,6 @@ from fl.types import (
     SampleFormat,
     State,
     Updates,
-    list_offers,
 )
 from netsim.errors import BadInput
 from netsim.notice import Notice
@@ -123,19 +121,12 @@ class TorchNet(PositionNet):
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """What the module has, once it was imported (`prepare`); before, what it may have."""
         net: StackedModule | None = self._net
-        is_single = net is None or not net.mixes
-        is_unscaled = self.sample_clip is None and not self.weight_decay
-        linear = self.optimiser.linear
-        words = {MODEL_CHANGES: True, "record loss": True, "linear local steps": linear}
-        words |= {f"layer {i + 1}": True for i in range(self.layers)}
-        words |= dict.fromkeys(("layers", "hidden activations"), self.layers > 0)
-        of_one = "record gradient", "record gradients", PLACE_GRADIENTS
-        words |= dict.fromkeys(of_one, is_single)
-        words |= dict.fromkeys(("bound", "record bound"), self._has_record_bound)
-        words["biased first layer"] = net is None or net.reads_positions
-        words["sample gradient"] = linear and is_single and is_unscaled
-        words[PUBLIC_LEVEL] = self.labels != "raw"
-        return list_offers(words)
+        lacks = set[str]()
+        if net is not None and not net.reads_positions:
+            lacks.add("biased first layer")
+        if net is not None and net.mixes:
+            lacks |= {"record gradient", "record gradients", PLACE_GRADIENTS, "sample gradient"}
+        return super().offers - lacks
 
     @property
     def loss_in_nats(self) -> bool:  # type: ignore[override]
@@ -144,8 +135,7 @@ class TorchNet(PositionNet):
 
     @property
     def _has_record_bound(self) -> bool:
-        is_plain = self.optimiser.kind_name() == "sgd" and not self.weight_decay
-        return self.sample_clip is not None and self.takes_one_step and is_plain
+        return super()._has_record_bound and not self.weight_decay
 
     @property
     def layers(self) -> int:
@@ -203,8 +193,9 @@ class TorchNet(PositionNet):
         """The module for the samples of a model."""
         if "format" not in model.constants:
             return self._build(None)
-        *shape, classes, largest = model.constants["format"][0].tolist()
-        return self._build(SampleFormat(tuple(map(int, shape)), int(classes), largest))
+        *numbers, largest = model.constants["format"][0].tolist()
+        *shape, classes = map(int, numbers)
+        return self._build(SampleFormat(tuple(shape), classes, largest))
 
     def init(self, public: Public, rng: Rng) -> Model:
         samples = public.samples

@@ -30,7 +30,7 @@ from netsim.errors import BadInput, to_one_line
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-_NUMBERS = 2**22  # of weights and samples that are stacked, chosen for speed
+_NUMBERS = 2**23  # of weights and samples that are stacked, chosen for speed
 _ACTIVATIONS = 64  # numbers of a sample beside its own
 _SAMPLES = 2000  # scored together: batch normalisation takes its statistics from them
 _PROBED = 4  # samples
@@ -370,11 +370,10 @@ class StackedModule:
         parameters (n_model, d).
         """
         out = torch.empty([len(x), *self._output_shape], dtype=self.dtype)
-        samples = torch.from_numpy(x)
         weights = self._to_weights(parameters)
         with self.code.blame("its forward"):
             for m, rows in split_by_model(model_of, _SAMPLES):
-                inputs = self.to_inputs(samples[rows])
+                inputs = self.to_inputs(torch.from_numpy(x[rows]))
                 out[rows] = self._call_one(weights[m : m + 1], inputs).cpu()
         return out
 
@@ -435,7 +434,9 @@ class _StackedGradients(Gradients):
         index = torch.from_numpy(batches.order[np.where(place < end, place, first)])
         index = index.to(self.net.device)
         weights = torch.from_numpy(w).to(self.net.device)
-        x, y = self.net.to_inputs(self.x[index]), self.y[index]
+        picked = self.x.index_select(0, index.flatten())  # 20 times as fast as x[index]
+        x = self.net.to_inputs(picked.view(*index.shape, -1))
+        y = self.y[index]
         if self.clip is None:
             g = self.net.compute_gradients(weights, x, y, None if live.all() else live)
             return g.cpu().numpy()

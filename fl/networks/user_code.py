@@ -3,12 +3,12 @@
 A file is parsed before it is ever run, and what its code raises is blamed on its own line.
 """
 
-import ast
 import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from symtable import symtable
 from threading import current_thread, main_thread
 from traceback import extract_tb
 from types import ModuleType
@@ -40,16 +40,13 @@ class UserCode:
             self._find_entry_point()
             return
         try:
-            statements = ast.parse(self._read(file), file).body
+            table = symtable(self._read(file).decode(errors="replace"), file, "exec")
         except SyntaxError as error:
             raise BadInput(f"{self.key}: {file}:{error.lineno}: {error.msg}; mend it") from None
-        names = [getattr(statement, "name", "") for statement in statements]
-        targets = [
-            target for statement in statements for target in getattr(statement, "targets", ())
-        ]
-        names += [getattr(target, "id", "") for target in targets]
+        symbols = [symbol for symbol in table.get_symbols() if symbol.is_local()]
+        names = [symbol.get_name() for symbol in symbols if not symbol.is_imported()]
         if name not in names:
-            known = ", ".join(filter(None, names)) or "nothing"
+            known = ", ".join(names) or "nothing"
             raise BadInput(f"{self.key}: {file} defines no {name}; it defines {known[:200]}")
 
     def load(self) -> Any:

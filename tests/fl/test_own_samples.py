@@ -303,7 +303,13 @@ def test_a_data_set_of_torch_is_its_arrays():
 
 
 DATA = {"x": PIXELS, "y": CLASSES, "x_m": PLACES[:, 0], "y_m": PLACES[:, 1]}
-DIVISIONS = [LabelSkew(iid=1), Dirichlet(alpha=0.1), QuantitySkew(), QuantitySkew(alpha=0.3), NearPlace()]
+DIVISIONS = [
+    LabelSkew(iid=1),
+    Dirichlet(alpha=0.1),
+    QuantitySkew(),
+    QuantitySkew(alpha=0.3),
+    NearPlace(),
+]
 
 
 @pytest.mark.parametrize("division", DIVISIONS, ids=repr)

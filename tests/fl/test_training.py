@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from pytest import approx, mark
 from torch import from_numpy
 
-from fl.learners import rsrp_net
+from fl.learners import position_net
 from fl.learners.rsrp_net import RsrpNet
 from fl.networks import mlp
 from fl.networks.mlp import Mlp
@@ -155,7 +155,7 @@ def test_a_map_predicted_in_blocks_is_that_of_all_places_at_once(monkeypatch):
         return learner.predict_dbm(model, model_of, place_m), norms
 
     once = compute()
-    monkeypatch.setattr(rsrp_net, "_BLOCK", 7)
+    monkeypatch.setattr(position_net, "_BLOCK", 7)
     monkeypatch.setattr(mlp, "_BLOCK", 3)
     assert_allclose(compute(), once, rtol=1e-12)
     assert len(learner.predict_dbm(model, model_of[:0], place_m[:0])) == 0
