@@ -19,6 +19,8 @@ from netsim.world.world import World
 
 _PROMISES = {"bound", "record bound"}
 
+_TRAINED = LEARNERS.restrict("rsrp-net", "radio-map", "density", "torch", "scaffold")
+
 
 class Recorded(Learner):
     """Reads the updates of UEs from a folder, round by round, in place of training.
@@ -36,7 +38,7 @@ class Recorded(Learner):
     """the folder of updates"""
     card: Annotated[str, FILE_NAME] | None = Field(None, min_length=1)
     """path of its card; none: card.json in it"""
-    of: Annotated[Learner, LEARNERS]
+    of: Annotated[Learner, _TRAINED]
     """the learner that made the updates"""
 
     _card: UpdateCard = PrivateAttr()
