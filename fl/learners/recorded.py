@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from fl.learners import LEARNERS, Learner
-from fl.recorded_updates import CARD, UpdateCard, UpdateFile, require
+from fl.learners.recorded_updates import CARD, UpdateCard, UpdateFile, require
 from fl.types import DenseUpdates, HeldOut, Local, Metrics, Model, Public, Updates
 from netsim.columns import no_ints, number_row
 from netsim.errors import BadInput
@@ -26,9 +26,9 @@ class Recorded(Learner):
     """Reads the updates of UEs from a folder, round by round, in place of training.
 
     Everything else is that of the learner `of`: attacks, defenses, the radio and records see it and
-    know of no other, and attackers that train do so with it. The folder is that of `netsim export
-    --updates`, or of a federation elsewhere (see `fl.recorded_updates`). Its UEs are those of the
-    world with the same names; a UE that has data but no update in a round takes no part in it.
+    know of no other, and attackers that train do so with it. The folder is that of
+    `netsim export --updates`, or of a federation elsewhere (`fl.learners.recorded_updates`). Its
+    UEs are those of the world with the same names; a UE that has data but no update in a round takes no part in it.
     Models that a file has of its round are published, whatever the merge before made. No update
     from a file promises a bound. Learners with several uploads in a round have none.
     """

@@ -87,7 +87,8 @@ class TorchNet(PositionNet):
     """the module as it was built for the data; None: it was not imported yet"""
 
     reference = (
-        "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1"
+        "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1; "
+        "batch normalisation: Ioffe and Szegedy 2015"
     )
     example = {"kind": "torch", "module": "perceptron", "arguments": {"hidden": [8]}}
     needs = {"labelled samples": "it learns labels; take data of kind measured, segments or images"}

@@ -19,9 +19,9 @@ from fl.data.measured import Measured
 from fl.defenses import DEFENSES, WHOLE_BOUND, Defense
 from fl.leakage.leakage import Leakage
 from fl.learners import LEARNERS, Learner
-from fl.malicious import MALICIOUS, Malicious
 from fl.query import QUERIES, Off, Query
 from fl.references import References
+from fl.round.malicious import MALICIOUS, Malicious
 from fl.server import SERVERS, Server, Synchronous
 from fl.server_optimiser import LINEAR_STEP, SERVER_OPTIMISERS, ServerOptimiser
 from fl.server_optimiser import FedAvgStep as FullStep

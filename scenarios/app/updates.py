@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 
-from fl.recorded_updates import CARD, UpdateCard, UpdateFile, require
+from fl.learners.recorded_updates import CARD, UpdateCard, UpdateFile, require
 from fl.round.probe import Probe
 from fl.types import Model, RoundContext, Updates
 from netsim.record import write_text

@@ -247,7 +247,7 @@ class TestSetting:
         updates = []
         for bits in (32, 64):
             learner = TorchNet(module="cnn", precision=bits, device="cpu", batch_share=0.3)
-            update = learner.train_locally(learner.init(public, RNG), "all", data, RNG)
+            update = learner.train_locally(learner.init(public, RNG), "all", data, RNG).values
             assert update.dtype == np.float64
             updates.append(update)
         single, double = updates
@@ -458,7 +458,7 @@ class TestPrior:
         expected = part.prior.predict_dbm(model.constants, NO_UES, self.place_m)
         assert_allclose(part.predict_dbm(blank, NO_UES, self.place_m), expected, atol=1e-12)
         data = make_local([3], self.place_m, expected)
-        assert not part.train_locally(blank, "all", data, RNG).any()
+        assert not part.train_locally(blank, "all", data, RNG).values.any()
 
     def test_every_model_knows_its_own_base_station_and_a_shared_one_takes_the_nearest(
         self, tiny, tmp_path

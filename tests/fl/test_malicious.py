@@ -8,8 +8,8 @@ from fl_values import build_updates, read_table
 from local_data import make_local
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fl.malicious import Backdoor, LabelFlip, Scaled, SignFlip
 from fl.round import server as server_of_runs
+from fl.round.malicious import Backdoor, LabelFlip, Scaled, SignFlip
 from fl.types import Bound, Public, SampleFormat
 from netsim.errors import BadInput
 from netsim.geometry import Area

@@ -800,7 +800,7 @@ def test_a_folder_of_another_kind_is_refused_in_our_words_where_it_was_set(card,
     (tmp_path / "policy.json").write_text(card)
     with raises(BadInput) as refused:
         load("power/city", {"power": {"kind": "shared", "policy": str(tmp_path)}})
-    assert f"--set power.policy: {tmp_path / 'policy.json'}: " in str(refused.value)
+    assert f"load(power.policy): {tmp_path / 'policy.json'}: " in str(refused.value)
     assert message in str(refused.value)
 
 

@@ -67,7 +67,7 @@ new defense class
 new defense mine --from city
     without --from
 new banana mine
-    slots here: attack, defense, trace-format, reward, city,
+    slots here: attack, defense, learner, trace-format, reward, city,
 new curation other --like farthest
     --like farthest: no such kind, or one without a template; kinds here: farthest-batch, random,
 new mobility other --like replay

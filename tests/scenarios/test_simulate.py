@@ -204,7 +204,7 @@ def test_weights_of_a_class_are_drawn_from_the_run_and_of_an_object_are_its(tmp_
 def test_arrays_a_data_set_and_a_table_are_the_same_samples():
     x = np.random.default_rng(0).normal(size=(80, 3)).astype("f4")
     y = (x.sum(axis=1) > 0).astype(int)
-    table = pandas.DataFrame({f"x_{i}": x[:, i] for i in range(3)} | {"y": y})
+    table = pandas.DataFrame({"x": list(x), "y": y})
     data_set = torch.utils.data.TensorDataset(torch.tensor(x), torch.tensor(y))
     learner = {"module": Classifier, "learning_rate": 0.5}
     results = [

@@ -26,12 +26,12 @@ from fl.data.partitions import PARTITIONS
 from fl.defenses import DEFENSES
 from fl.encodings import ENCODINGS
 from fl.learners import LEARNERS
-from fl.malicious import MALICIOUS
 from fl.membership import INFERENCES
 from fl.optimisers import OPTIMISERS
 from fl.priors import PRIORS
 from fl.query import QUERIES
 from fl.round.learning import Learning, refuse_unmet
+from fl.round.malicious import MALICIOUS
 from fl.server import SERVERS
 from fl.server_optimiser import SERVER_OPTIMISERS
 from fl.tracking.population import POPULATIONS
