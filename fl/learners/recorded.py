@@ -25,11 +25,12 @@ _TRAINED = LEARNERS.restrict("rsrp-net", "radio-map", "density", "torch", "scaff
 class Recorded(Learner):
     """Reads the updates of UEs from a folder, round by round, in place of training.
 
-    Everything else is that of the learner `of`: attacks, defenses, the radio and records see it and
-    know of no other, and attackers that train do so with it. The folder is that of
-    `netsim export --updates`, or of a federation elsewhere (`fl.learners.recorded_updates`). Its
-    UEs are those of the world with the same names; a UE that has data but no update in a round takes no part in it.
-    Models that a file has of its round are published, whatever the merge before made. No update
+    Everything else is that of the learner `of`: attacks, defenses, the radio and records see it
+    and know of no other, and attackers that train do so with it. The folder is that of `netsim
+    export --updates`, or of a federation elsewhere (`fl.learners.recorded_updates`). Its UEs are
+    those of the world with the same names; a UE that has data but no update in a round takes no
+    part in it. Models that a file has of its round are published, whatever the merge before made.
+    No update
     from a file promises a bound. Learners with several uploads in a round have none.
     """
 

@@ -472,7 +472,7 @@ class TestRegression:
             label = torch.tensor([int(y[i])])
             loss = torch.nn.functional.cross_entropy(logits, label)
             slope = torch.autograd.grad(loss, w)[0][0].numpy()
-            assert_allclose(result[i], slope, rtol=1e-12, atol=1e-12 * np.abs(slope).max())
+            assert_allclose(result[i], slope, rtol=1e-5, atol=1e-6 * np.abs(slope).max())
 
     def rounds(self, count, noise, seed, learn=True, observes="updates"):
         """Areas in rounds whose updates are one step on the members, or noise alone; and what is
