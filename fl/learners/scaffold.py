@@ -78,6 +78,3 @@ class Scaffold(TorchNet):
         moved, change = np.split(merged, 2, axis=1)
         control = model.constants[_CONTROL] + self.participation / self.learning_rate * change
         return Model(model.parameters + moved, model.constants | {_CONTROL: control})
-
-    def select_layer(self, updates: FloatArray, layer: int) -> FloatArray:
-        return super().select_layer(np.split(updates, 2, axis=1)[0], layer)

@@ -269,8 +269,11 @@ class StackedModule:
         return [p.view(-1, *shape) for p, shape in zip(pieces, self.shapes, strict=True)]
 
     def select_layer(self, rows: FloatArray, layer: str) -> FloatArray:
-        """[W; b] (n, inputs + 1, units) of a fully connected layer in rows (n, d)."""
-        arrays = dict(zip(self.names, self.unpack(torch.from_numpy(rows)), strict=True))
+        """[W; b] (n, inputs + 1, units) of a fully connected layer in the first d numbers of
+        rows.
+        """
+        pieces = self.unpack(torch.from_numpy(rows[:, : self.d]))
+        arrays = dict(zip(self.names, pieces, strict=True))
         weight = arrays[f"{layer}.weight"].transpose(1, 2)
         return torch.cat([weight, arrays[f"{layer}.bias"][:, None]], dim=1).numpy()
 
