@@ -90,7 +90,8 @@ def _adapt_learner(value: Any) -> object:
     keys = value if isinstance(value, Mapping) else {"module": value}
     torch = sys.modules.get("torch")  # else there is no module of it
     if torch is None or not isinstance(keys.get("module"), torch.nn.Module | type):
-        return value
+        is_named = isinstance(value, Mapping) and "module" in value and "kind" not in value
+        return {"kind": "torch", **value} if is_named else value
     from fl.learners.torch_net import TorchNet
 
     return TorchNet.from_module(**keys)
