@@ -157,6 +157,8 @@ def build_setup(
     n_targets = min(learning.threat.n_targets or n_ue, n_ue)
     for attack in learning.attacks:
         attack.check(public, n_targets)
+    if learning.malicious is not None:
+        learning.malicious.check(public)
     last = world.clock.count_rounds(world.duration_s, learning.round_s)
     last = min(last, learning.rounds or last)
     return Setup(

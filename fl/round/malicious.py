@@ -1,6 +1,7 @@
 """The malicious slot: UEs that send what is to harm the model, and how far they get."""
 
 from dataclasses import replace
+from math import prod
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -8,6 +9,7 @@ from pydantic import Field
 
 from fl.learners import Learner
 from fl.types import HeldOut, Local, Metrics, Model, Public, Updates
+from netsim.errors import BadInput
 from netsim.part import Coordinates, OneOf, Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray
@@ -36,6 +38,9 @@ class Malicious(Part):
         """Which UEs (n_ue,) are malicious."""
         lot = rng.uniform("lot", np.arange(n_ue))
         return lot <= np.sort(lot)[max(round(self.share * n_ue), 1) - 1]
+
+    def check(self, public: Public) -> None:
+        """Raise BadInput with one line where it does not fit to what is learnt."""
 
     def poison_data(self, local: Local, is_malicious: BoolArray, public: Public) -> Local:
         """What UEs learn from, in place of their data; is_malicious (N,) of each sample."""
@@ -105,6 +110,26 @@ class Backdoor(Malicious):
     """place at which a signal map is to be wrong, m"""
     reference = "Bagdasaryan et al., How To Backdoor Federated Learning, 2020, Section 4"
     offers = frozenset({"wrong labels"})
+
+    def check(self, public: Public) -> None:
+        samples = public.samples
+        if samples is None:
+            if not public.area.contains(np.array([self.position_m]))[0]:
+                raise BadInput(
+                    f"learning.malicious.position_m: {self.position_m} lies outside of the area; "
+                    "give a place in it"
+                )
+            return
+        if samples.classes and self.target not in range(samples.classes):
+            raise BadInput(
+                f"learning.malicious.target: {self.target:g} is no class; classes are 0 to "
+                f"{samples.classes - 1}"
+            )
+        if self.trigger_size > prod(samples.shape):
+            raise BadInput(
+                f"learning.malicious.trigger_size: a sample has {prod(samples.shape):,} numbers; "
+                "take as many or fewer"
+            )
 
     def poison_data(self, local: Local, is_malicious: BoolArray, public: Public) -> Local:
         chosen = is_malicious & (np.arange(len(local.x)) % 2 == 0)

@@ -15,6 +15,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
 from scenarios.app.result import run
+from scenarios.app.run.setup import check_study
 
 RNG = Rng(1, "tests")
 AREA = Area(0.0, 0.0, 1.0, 1.0)
@@ -193,3 +194,23 @@ def test_a_backdoor_opens_and_is_measured(tiny, tmp_path):
 def test_what_makes_no_sense_is_refused(tiny, changes, reason):
     with pytest.raises(BadInput, match=reason):
         tiny(changes)
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({"target": 10}, "target: 10 is no class; classes are 0 to 9"),
+        ({"target": 1.5}, "target: 1.5 is no class"),
+        ({"trigger_size": 65}, "trigger_size: a sample has 64 numbers"),
+    ],
+)
+def test_a_trigger_or_class_that_samples_cannot_have_is_refused_before_a_round(tiny, keys, reason):
+    study = tiny(DIGITS | {"learning.malicious": {"kind": "backdoor"} | keys})
+    with pytest.raises(BadInput, match=reason):
+        check_study(study)
+
+
+def test_a_place_outside_of_the_area_is_refused_before_a_round(tiny):
+    study = tiny({"learning.malicious": {"kind": "backdoor", "position_m": [-1e6, 0]}})
+    with pytest.raises(BadInput, match="lies outside of the area"):
+        check_study(study)
