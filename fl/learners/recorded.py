@@ -98,9 +98,20 @@ class Recorded(Learner):
         for entry in self._card.files:
             fits = entry.models == expected
             require(fits, self._path, f"models are {entry.models}, the learner has {expected}")
+            self._check_numbers(start, entry.numbers)
         ones = np.ones((public.n_model, 1))
         constants = {name: ones * value for name, value in self._card.constants.items()}
         return replace(start, constants=start.constants | constants)
+
+    def _check_numbers(self, model: Model, numbers: int) -> None:
+        """Refuse rows of another length than the learner can add to its models, by its own step."""
+        problem = f"rows have {numbers} numbers, and the learner has others"
+        merged = np.zeros((len(model.parameters), numbers))
+        require(numbers > 1, self._path, problem)  # one would be added to all
+        try:
+            self.of.step(model, self.phases[0], merged)
+        except ValueError:
+            raise BadInput(f"{self._path}: {problem}") from None
 
     def start_round(self, number: int, model: Model, local: Local) -> tuple[Model, Local]:
         entry, row = self._files.get(number, (None, no_ints()))

@@ -249,3 +249,13 @@ def test_an_export_into_a_folder_that_is_there_is_refused(updates):
     assert "is there already" in catch_line(
         export_updates, updates.with_name("run"), updates, ignore_event
     )
+
+
+@mark.parametrize("size", [1, 50])
+def test_rows_of_another_length_than_the_learners_are_refused(tiny, copy, size):
+    """Files and card agree, and every update has too few numbers."""
+    for number in range(2):
+        change_file(copy, lambda arrays: arrays.update(update=arrays["update"][:, :size]), number)
+    change_card(copy, lambda card: [entry.update(numbers=size) for entry in card["files"]])
+    line = catch_line(check_study, build(tiny, copy), True)
+    assert f"rows have {size} numbers" in line
