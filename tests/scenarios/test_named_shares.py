@@ -265,7 +265,7 @@ def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
     titles = str([p.figure["layout"] for p in draw_attack_panels([several], "informed")])
     assert "<b>Homes</b>" in titles
     assert "<b>Both home and workplace</b>" in titles
-    tables = render_all_figures({several.label: [several.summary]})
+    tables = render_all_figures({several.label: [summary]})
     assert "both_located.percent" in tables
     assert "baseline.others.home_located.percent" in tables
 
