@@ -21,7 +21,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 class Aggregation(Part):
     """Weights of the rows that the server merges; a row that was not decoded has weight 0."""
 
-    kind: str
+    kind: str = ""
 
     @property
     def weight(self) -> float | None:
@@ -62,10 +62,9 @@ class Aggregation(Part):
         return updates.sum_weighted(weights, n_model)
 
 
-class FedAvg(Aggregation):
+class FedAvg(Aggregation, kind="fedavg"):
     """w_k = n_k / sum_j n_j over the rows that were decoded, for each model."""
 
-    kind: Literal["fedavg"] = "fedavg"
     reference = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017"
 
     def compute_weights(
@@ -123,7 +122,7 @@ def compute_angle_exponent(angle: FloatArray, steepness: float) -> FloatArray:
     return steepness * -np.expm1(-np.exp(-steepness * (angle - 1.0)))
 
 
-class Uniform(Aggregation):
+class Uniform(Aggregation, kind="uniform"):
     r"""w_k = 1 / (q K) for every decoded row, independent of the other rows.
 
     K (`clients`) is the number of UEs that could take part and q (`participation`) the share of
@@ -133,7 +132,6 @@ class Uniform(Aggregation):
     the number of samples or of participants it would change all weights.
     """
 
-    kind: Literal["uniform"] = "uniform"
     clients: int = Field(ge=1, le=10_000_000)
     """number of UEs that could take part (K)"""
     participation: float = Field(1.0, gt=0, le=1)
@@ -165,7 +163,7 @@ class Angles:
     figures: Metrics = field(default_factory=dict)
 
 
-class Beda(Aggregation):
+class Beda(Aggregation, kind="beda"):
     r"""G_k = |D_k| exp(f(angle_k)) / sum over the decoded, with f(a) = alpha (1 - exp(-exp(-alpha
     (a - 1)))).
 
@@ -176,7 +174,6 @@ class Beda(Aggregation):
     length stands at a right angle. Figures: `angle_mean_rad`, `effective_devices`.
     """
 
-    kind: Literal["beda"] = "beda"
     alpha: float = Field(5.0, gt=0, le=100)
     """alpha: the weight of an aligned UE grows by a factor of at most exp(alpha)"""
 
@@ -227,7 +224,7 @@ _RANGE_DBM = (-140.0, -44.0)
 _BINS = 48
 
 
-class Wasserstein(Aggregation):
+class Wasserstein(Aggregation, kind="wasserstein"):
     r"""G_k = |D_k| exp(1 / max(W_k, floor)) / sum over the decoded, with W_k the distance of label
     distributions.
 
@@ -251,7 +248,6 @@ class Wasserstein(Aggregation):
     merged update grows as its inverse).
     """
 
-    kind: Literal["wasserstein"] = "wasserstein"
     distance: Literal["total-variation", "label-index", "label-range"] = "total-variation"
     """distance between label distributions; label-range for real labels"""
     floor: float = Field(0.25, gt=0, le=1e6)

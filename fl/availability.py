@@ -5,7 +5,7 @@ spend on it.
 from abc import abstractmethod
 from dataclasses import replace
 from math import floor
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -47,7 +47,7 @@ class Conditions:
 class Availability(Part):
     """A rule by which UEs are available for learning. It must not depend on their data."""
 
-    kind: str
+    kind: str = ""
     by_place: ClassVar = False
     """whether it depends on where a UE is"""
     by_history: ClassVar = False
@@ -78,10 +78,9 @@ class Availability(Part):
         return state
 
 
-class Always(Availability):
+class Always(Availability, kind="always"):
     """Every UE is available at any time, with energy without end."""
 
-    kind: Literal["always"] = "always"
     reference = "netsim: the usual assumption of federated learning papers"
 
     def find_available(
@@ -90,14 +89,13 @@ class Always(Availability):
         return np.ones(len(conditions.position_m), bool), state
 
 
-class AtHome(Availability):
+class AtHome(Availability, kind="at-home"):
     """A UE is available while it is within `radius_m` of its home, where it has Wi-Fi and power.
 
     A UE without a home, or that is absent, is not available. Homes are those of the mobility model;
     for a replayed trace they are the places where UEs were at night.
     """
 
-    kind: Literal["at-home"] = "at-home"
     radius_m: float = Field(100.0, gt=0, le=1e6)
     """distance from home up to which a UE is available, m"""
 
@@ -119,7 +117,7 @@ _HOUR_S = 3600.0
 _CUT = 3.0  # standard deviations at which draws are cut off
 
 
-class Charging(Availability):
+class Charging(Availability, kind="charging"):
     r"""Each UE is plugged in once a night, at a time and for as long as drawn each night, and
     available while it is.
 
@@ -133,7 +131,6 @@ class Charging(Availability):
     before from_hour of the first day belongs to a night that began before the run.
     """
 
-    kind: Literal["charging"] = "charging"
     from_hour: float = Field(22.0, ge=0, lt=24)
     """mean time of day at which UEs are plugged in, hours after midnight"""
     from_spread_hours: float = Field(1.0, ge=0, le=4)
@@ -200,7 +197,7 @@ class Charge:
     time_s: float
 
 
-class Battery(Availability):
+class Battery(Availability, kind="battery"):
     """A UE is available while its battery holds at least a share of its capacity.
 
     Chargers fill the battery up to its capacity, training and sending take from it, and nothing
@@ -211,7 +208,6 @@ class Battery(Availability):
     counts by the later one.
     """
 
-    kind: Literal["battery"] = "battery"
     capacity_j: float = Field(gt=0, le=1e9)
     """energy of a full battery, J"""
     start_share: float = Field(1.0, ge=0, le=1)

@@ -4,7 +4,7 @@ position.
 
 from abc import abstractmethod
 from math import inf
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -22,7 +22,7 @@ class Encoding(Part):
     The wave vectors w are drawn once, before the first round, and are public.
     """
 
-    kind: str
+    kind: str = ""
 
     @property
     @abstractmethod
@@ -47,12 +47,10 @@ def encode_positions(z: FloatArray, offset_m: FloatArray, wave_vectors: FloatArr
     return np.concatenate([z, np.cos(a), np.sin(a)], axis=1)
 
 
-class Position(Encoding):
+class Position(Encoding, kind="position"):
     """The standardised position alone, as in the attack papers: smooth maps, which blur buildings
     and streets.
     """
-
-    kind: Literal["position"] = "position"
 
     reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
 
@@ -64,14 +62,13 @@ class Position(Encoding):
         return no_places()
 
 
-class Fourier(Encoding):
+class Fourier(Encoding, kind="fourier"):
     """Random public waves: w_j ~ N(0, I) / L_j, where L_j cycles through `lengths_m`.
 
     A wave of length scale L resolves structure of about L metres, which plain coordinates do not
     within the steps of federated training.
     """
 
-    kind: Literal["fourier"] = "fourier"
     frequencies: int = Field(64, ge=1, le=4096)
     """number of waves (J); the network reads a cosine and a sine of each"""
     lengths_m: tuple[Annotated[float, Field(ge=0.1, le=1e6)], ...] = Field(

@@ -17,7 +17,7 @@ class Optimiser(Part):
     Its memory begins at zero in every round, so an update depends on the data of its round alone.
     """
 
-    kind: str
+    kind: str = ""
     linear: ClassVar = True
     """whether the change of the weights is a linear combination of the gradients, with the same
     factors for all parameters"""
@@ -45,10 +45,8 @@ class Optimiser(Part):
         """
 
 
-class Sgd(Optimiser):
+class Sgd(Optimiser, kind="sgd"):
     """w <- w - learning_rate g."""
-
-    kind: Literal["sgd"] = "sgd"
 
     reference = (
         "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1"
@@ -65,10 +63,9 @@ class Sgd(Optimiser):
         w -= w.dtype.type(learning_rate) * g
 
 
-class Momentum(Optimiser):
+class Momentum(Optimiser, kind="momentum"):
     """v <- momentum v + g, w <- w - learning_rate v, from v = 0 in every round."""
 
-    kind: Literal["momentum"] = "momentum"
     momentum: float = Field(0.9, ge=0, lt=1)
     """share of the velocity that is kept from step to step"""
 
@@ -92,7 +89,7 @@ class Momentum(Optimiser):
         w -= number(learning_rate) * velocity
 
 
-class Adam(Optimiser):
+class Adam(Optimiser, kind="adam"):
     """Steps of each parameter's own size: w <- w - learning_rate m' / (sqrt(v') + epsilon).
 
     m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2, both from zero in every round, and
@@ -100,7 +97,6 @@ class Adam(Optimiser):
     the first step of every parameter has the same size.
     """
 
-    kind: Literal["adam"] = "adam"
     beta1: float = Field(0.9, ge=0, lt=1)
     """decay of the mean of gradients"""
     beta2: float = Field(0.999, ge=0, lt=1)

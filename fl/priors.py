@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -23,7 +22,7 @@ class Prior(Part):
     predictions.
     """
 
-    kind: str
+    kind: str = ""
 
     @abstractmethod
     def compute_constants(self, public: Public) -> Constants:
@@ -36,10 +35,8 @@ class Prior(Part):
         """RSRP (N,) at places (N, 2) for the models model_of (N,)."""
 
 
-class NoPrior(Prior):
+class NoPrior(Prior, kind="none"):
     """Labels are RSRP itself."""
-
-    kind: Literal["none"] = "none"
 
     reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
 
@@ -52,14 +49,13 @@ class NoPrior(Prior):
         return np.zeros(len(place_m))
 
 
-class LogDistancePrior(Prior):
+class LogDistancePrior(Prior, kind="log-distance"):
     """rsrp_dbm - 10 exponent log10(max(d, reference_m) / reference_m) at horizontal distance d.
 
     d is the distance to the base station of the model's cell, and to the nearest of them where a
     model learns several.
     """
 
-    kind: Literal["log-distance"] = "log-distance"
     position_m: Coordinates | None = None
     """place of the base station, metres east and north; none: where the world has it"""
     exponent: float = Field(3.5, gt=0, le=10)
@@ -116,7 +112,7 @@ _NUMBERS = 4_000_000
 _DEPTH = 6.0  # a place in a square of side s is s / 6 from its nearest side, on average
 
 
-class Coverage(Prior):
+class Coverage(Prior, kind="coverage"):
     """Expected RSRP of the strongest cell of a model: the laws of path loss, sight, shadowing and
     walls, integrated.
 
@@ -129,8 +125,6 @@ class Coverage(Prior):
     This is the law that the simulator draws from, so a map is better for it than one in the field:
     compare with the law of three numbers, which is fitted to measurements.
     """
-
-    kind: Literal["coverage"] = "coverage"
 
     reference = "3GPP TR 38.901 V17.0.0, Sections 7.4.1 to 7.4.3"
 

@@ -1,7 +1,5 @@
 """Aggregation that outlasts malicious updates: it looks at each of them, not at their sum alone."""
 
-from typing import Literal
-
 import numpy as np
 from pydantic import Field
 
@@ -44,12 +42,11 @@ class ChosenRows(Aggregation):
         return np.arange(len(rows))
 
 
-class CoordinateMedian(ChosenRows):
+class CoordinateMedian(ChosenRows, kind="coordinate-median"):
     """The median of each number of the decoded rows; of an even number of rows the mean of both
     middle ones. All rows count alike: weights on record are 1 / n.
     """
 
-    kind: Literal["coordinate-median"] = "coordinate-median"
     reference = (
         "Yin et al., Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates, "
         "2018, Algorithm 1, Option I"
@@ -70,12 +67,11 @@ class CoordinateMedian(ChosenRows):
         return (n - 1) // 2
 
 
-class TrimmedMean(CoordinateMedian):
+class TrimmedMean(CoordinateMedian, kind="trimmed-mean"):
     """The mean of each number of the n decoded rows, without its floor(trim n) smallest and as many
     largest values. All rows count alike: weights on record are 1 / n.
     """
 
-    kind: Literal["trimmed-mean"] = "trimmed-mean"  # type: ignore[assignment]
     trim: float = Field(0.2, ge=0, lt=0.5)
     """share of the rows that is left out at either end, at least that of malicious UEs (beta)"""
     reference = (
@@ -87,7 +83,7 @@ class TrimmedMean(CoordinateMedian):
         return int(self.trim * n + 1e-9)
 
 
-class Krum(ChosenRows):
+class Krum(ChosenRows, kind="krum"):
     r"""Takes the update that lies nearest to its n - f - 2 nearest others, by the sum of squared
     distances; of equal ones that of the UE with the lowest number.
 
@@ -96,7 +92,6 @@ class Krum(ChosenRows):
     not count.
     """
 
-    kind: Literal["krum"] = "krum"
     malicious: int = Field(1, ge=0, le=1_000_000)
     """largest number of malicious UEs in a merge (f)"""
     selected: int = Field(1, ge=1, le=1_000_000)
@@ -125,14 +120,13 @@ def compute_krum_scores(rows: FloatArray, nearest: int) -> FloatArray:
     return apart[:, 1 : nearest + 1].sum(axis=1)  # the first is that to itself
 
 
-class NormFilter(Aggregation):
+class NormFilter(Aggregation, kind="norm-filter"):
     """FedAvg of updates that the server cuts down to an L2 norm of at most `norm`.
 
     A row u_k counts w_k min(1, norm / |u_k|), with the weights w_k of FedAvg, so that weights sum
     to less than 1. Unlike a `clip`, which UEs do themselves, it holds malicious ones too.
     """
 
-    kind: Literal["norm-filter"] = "norm-filter"
     norm: float = Field(1.0, ge=1e-12, le=1e12)
     """largest L2 norm that an update counts with"""
     reference = "Sun et al., Can You Really Backdoor Federated Learning?, 2019, Section 4"

@@ -3,7 +3,7 @@ worth.
 """
 
 from math import inf
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -21,7 +21,7 @@ class Server(Part):
     that began from different models.
     """
 
-    kind: str
+    kind: str = ""
     in_rounds: ClassVar = True
     """whether all UEs are asked at once, and all updates of a round are merged together"""
     mixes_models: ClassVar = False
@@ -51,7 +51,7 @@ class Server(Part):
         return np.ones(len(staleness))
 
 
-class Synchronous(Server):
+class Synchronous(Server, kind="synchronous"):
     """Asks UEs at the end of each window of round_s, waits until all have answered, and merges what
     has come in time.
 
@@ -63,7 +63,6 @@ class Synchronous(Server):
     `merge_after_updates` is refused.
     """
 
-    kind: Literal["synchronous"] = "synchronous"
     deadline_s: float | None = Field(None, gt=0, le=1e9)
     """time from the request after which an update is late, s; none: until the next window ends"""
     merge_after_updates: int | None = Field(None, ge=1, le=1_000_000)
@@ -122,7 +121,7 @@ class Asynchronous(Server):
         return self.deadline_s or inf
 
 
-class FedBuff(Asynchronous):
+class FedBuff(Asynchronous, kind="fedbuff"):
     r"""Merges as soon as the updates of `buffer` UEs have arrived, whatever model each of them
     began from.
 
@@ -137,7 +136,6 @@ class FedBuff(Asynchronous):
     each UE.
     """
 
-    kind: Literal["fedbuff"] = "fedbuff"
     buffer: int = Field(10, ge=1, le=1_000_000)
     """number K of UEs whose updates are merged at a time"""
     staleness_exponent: float = Field(0.5, ge=0, le=10)
@@ -157,7 +155,7 @@ class FedBuff(Asynchronous):
         return np.asarray((1.0 + staleness) ** -self.staleness_exponent)
 
 
-class FedAsync(Asynchronous):
+class FedAsync(Asynchronous, kind="fedasync"):
     r"""Mixes the model of each UE into the global one as soon as it arrives.
 
     A UE that began from the model w_t0 and changed it by D brings w_t0 + D. With tau changes of the
@@ -169,7 +167,6 @@ class FedAsync(Asynchronous):
     Only the paper's polynomial staleness is offered; a = 0 is its constant one.
     """
 
-    kind: Literal["fedasync"] = "fedasync"
     mixing: float = Field(0.6, gt=0, le=1)
     """alpha: share of a fresh update's model in the next global one"""
     staleness_exponent: float = Field(0.5, ge=0, le=10)

@@ -1,7 +1,6 @@
 """The server optimiser slot: the step of the global models from the merged update."""
 
 from abc import abstractmethod
-from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -34,7 +33,7 @@ class ServerOptimiser(Part):
     followed like any other.
     """
 
-    kind: str
+    kind: str = ""
     needs = NEEDS_CHANGES
 
     def start(self) -> State:
@@ -51,10 +50,9 @@ class ServerOptimiser(Part):
         """
 
 
-class FedAvgStep(ServerOptimiser):
+class FedAvgStep(ServerOptimiser, kind="fedavg"):
     """w <- w + learning_rate D: with learning rate 1, federated averaging as published."""
 
-    kind: Literal["fedavg"] = "fedavg"
     learning_rate: float = Field(1.0, gt=0, le=100)
     """server learning rate"""
 
@@ -82,14 +80,13 @@ class Velocity:
     value: FloatArray
 
 
-class FedAvgM(ServerOptimiser):
+class FedAvgM(ServerOptimiser, kind="fedavgm"):
     """v <- momentum v + D, w <- w + learning_rate v, from v = 0.
 
     The step between two published models then mixes the updates of earlier rounds into those of the
     last.
     """
 
-    kind: Literal["fedavgm"] = "fedavgm"
     learning_rate: float = Field(1.0, gt=0, le=100)
     """server learning rate"""
     momentum: float = Field(0.9, ge=0, lt=1)
@@ -127,7 +124,7 @@ class Adaptive(ServerOptimiser):
     All operations are per parameter. Initially m = 0 and v = tau^2.
     """
 
-    kind: str
+    kind: str = ""
     learning_rate: float = Field(1e-2, gt=0, le=100)
     """server learning rate (eta)"""
     beta1: float = Field(0.9, ge=0, lt=1)
@@ -162,13 +159,11 @@ class Adaptive(ServerOptimiser):
         return np.where(rows, step, 0.0), Moments(mean, square)
 
 
-class FedAdam(Adaptive):
+class FedAdam(Adaptive, kind="fedadam"):
     """v <- beta2 v + (1 - beta2) D^2 (see `Adaptive`): Adam on the merged update.
 
     As published, moments are not corrected for their initial values.
     """
-
-    kind: Literal["fedadam"] = "fedadam"
 
     reference = "Reddi et al., Adaptive Federated Optimization, 2021, Algorithm 2"
 
@@ -176,14 +171,12 @@ class FedAdam(Adaptive):
         return self.beta2 * before + (1.0 - self.beta2) * square
 
 
-class FedYogi(Adaptive):
+class FedYogi(Adaptive, kind="fedyogi"):
     """v <- v - (1 - beta2) D^2 sign(v - D^2) (see `Adaptive`).
 
     A large update raises v no faster than (1 - beta2) D^2, and after it v falls more slowly than
     that of FedAdam.
     """
-
-    kind: Literal["fedyogi"] = "fedyogi"
 
     reference = "Reddi et al., Adaptive Federated Optimization, 2021, Algorithm 2"
 

@@ -5,7 +5,7 @@ world.
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -242,12 +242,11 @@ class Stage:
     state: RoundState
 
 
-class HeldPower(Decided):
+class HeldPower(Decided, kind="held"):
     """Sends with the powers that an agent put into the state, within the limits of those that
     send.
     """
 
-    kind: Literal["held"] = "held"
     limits: Limits
 
     def update_context(self, context: PowerContext, state: Decision) -> Decision:

@@ -99,15 +99,13 @@ class FromFolder(Decided):
         """The policy of the folder; BadInput where there is none."""
 
 
-class Ddpg(FromFolder):
+class Ddpg(FromFolder, kind="ddpg"):
     """A policy of `netsim train` for a whole training, constant while channels are.
 
     Powers keep the limits of the training for the UEs that send. They are the last of an episode on
     its reference run, over today's channels if it observes them; T_th there is the round that a
     `noise-switch` of mode planned takes, if none is set.
     """
-
-    kind: Literal["ddpg"] = "ddpg"
 
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
     example = {"kind": "ddpg", "policy": "runs/power"}
@@ -131,7 +129,7 @@ class Ddpg(FromFolder):
         return Decision(limit_sent_w(wanted_w, context.sends, policy.card.limits), context.sends)
 
 
-class Shared(FromFolder):
+class Shared(FromFolder, kind="shared"):
     """A policy that `netsim train` learned on recorded rounds: one network for every UE, for any
     number of them.
 
@@ -139,8 +137,6 @@ class Shared(FromFolder):
     at the noise that was required last. Powers keep the limits of the training for the UEs that
     send.
     """
-
-    kind: Literal["shared"] = "shared"
 
     reference = "Lillicrap et al., Continuous control with deep reinforcement learning, 2015"
     example = {"kind": "shared", "policy": "runs/power"}
@@ -161,7 +157,7 @@ class Shared(FromFolder):
         return _decide(policy.power_w, context, card.limits)
 
 
-class Rule(Decided):
+class Rule(Decided, kind="rule"):
     """A rule that `netsim train` tunes, with given parameters: powers of all UEs from their links
     and the noise that their budgets required last, in every round.
 
@@ -174,7 +170,6 @@ class Rule(Decided):
 
     needs_channel_noise = True
 
-    kind: Literal["rule"] = "rule"
     rule: RuleName
     """which one"""
     parameters: tuple[Finite, ...] = Field(min_length=1, max_length=6)

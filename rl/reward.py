@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -24,7 +24,7 @@ leakage, lost, leak, named : shares; energy_j : of all UEs."""
 class Reward(Part):
     """Cost of a round for an online agent."""
 
-    kind: str
+    kind: str = ""
     leakage_within_m: float = Field(50.0, gt=0, le=1e6)
     """distance within which an estimate counts as `leakage`, m"""
     leak_half_at: float = Field(1.0, gt=0, le=1e6)
@@ -55,7 +55,7 @@ class Reward(Part):
         """
 
 
-class Weighted(Reward):
+class Weighted(Reward, kind="weighted"):
     """A weighted sum of the figures of a round.
 
     noise is the logarithm of the ratio of the round's increment of the bound to the increment by
@@ -68,7 +68,6 @@ class Weighted(Reward):
     time (see `rl.radio_records`).
     """
 
-    kind: Literal["weighted"] = "weighted"
     noise: float = Field(1.0, ge=0, le=1e6)
     """weight of the bound's increment"""
     loss: float = Field(0.0, ge=0, le=1e6)

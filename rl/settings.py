@@ -25,10 +25,10 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 class Agent(Part):
     """Learning method of an agent."""
 
-    kind: str
+    kind: str = ""
 
 
-class DdpgAgent(Agent):
+class DdpgAgent(Agent, kind="ddpg"):
     """Deep deterministic policy gradient (DDPG): an actor and a critic, each with a target network.
 
     For the task `allocation` an action is a power vector, and a step is one of them. For `online`
@@ -38,7 +38,6 @@ class DdpgAgent(Agent):
     after `learning_starts` random steps. With discount 0 only the immediate reward counts.
     """
 
-    kind: Literal["ddpg"] = "ddpg"
     learning_rate: float = Field(1e-3, gt=0, le=1)
     """learning rate of Adam, for the critic"""
     actor_rate: float = Field(0.2, gt=0, le=10)
@@ -108,17 +107,16 @@ a UE that stand in its name."""
 class Task(Part):
     """The action space of an agent and its objective."""
 
-    kind: str
+    kind: str = ""
     limits: Limits = Limits()
     """limits of the transmit powers"""
     bound: Convergence = Convergence()
     """constants of the convergence bound"""
 
 
-class Allocation(Task):
+class Allocation(Task, kind="allocation"):
     """One power vector for a whole training, evaluated by the bound on a recorded reference run."""
 
-    kind: Literal["allocation"] = "allocation"
     observe: Literal["paper", "channel"] = "paper"
     """observation: the last powers, T_th and objective; channel: additionally gains and required
     noise"""
@@ -139,10 +137,9 @@ class Allocation(Task):
     )
 
 
-class Online(Task):
+class Online(Task, kind="online"):
     """A power vector for every round of a simulated world, with a reward in each round."""
 
-    kind: Literal["online"] = "online"
     reward: Annotated[Reward, REWARDS] = Weighted()
     """cost of a round; without a kind: weighted"""
     eval_worlds: int = Field(2, ge=1, le=1000)

@@ -47,7 +47,7 @@ class TakenData:
 class Data(Part):
     """Selects the training data of a round."""
 
-    kind: str
+    kind: str = ""
     scores_round_alone: ClassVar = False
     """whether a model is scored by the samples of its round alone, and not by those of all rounds
     so far"""

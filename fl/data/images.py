@@ -8,7 +8,7 @@ import math
 from functools import lru_cache
 from gzip import GzipFile
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -102,7 +102,7 @@ def _read_part(folder: Path, name: str, dimensions: int) -> npt.NDArray[np.uint8
     return read_idx(files[0], dimensions)
 
 
-class Images(OwnedSamples):
+class Images(OwnedSamples, kind="images"):
     """Every UE owns labelled images, the same ones in every round; all UEs train one model.
 
     Images have no position, so parts that need positions are refused; the world models only
@@ -111,7 +111,6 @@ class Images(OwnedSamples):
     a row of pixels, 0 to 255, one byte each; y is its class.
     """
 
-    kind: Literal["images"] = "images"
     folder: Annotated[str, FILE_NAME] | None = Field(None, min_length=1)
     """folder of IDX files (MNIST, Fashion-MNIST), plain or gzipped; none: the digits"""
     partition: Annotated[Division, PARTITIONS] = LabelSkew()

@@ -42,7 +42,7 @@ class _OneModelData(Data):
         return np.zeros(len(cells), int)
 
 
-class LinkMeasurements(_OneModelData):
+class LinkMeasurements(_OneModelData, kind="links"):
     """Measurements of all base stations that a UE receives; one joint model is trained on them.
 
     `memory: first` is a survey: the measurements of the first round that has any are the training
@@ -55,7 +55,6 @@ class LinkMeasurements(_OneModelData):
     links.
     """
 
-    kind: Literal["links"] = "links"
     memory: Literal["first", "round", "all"] = "first"
     """training data of a UE: the links of its first round, those of the current round, or all of
     its links so far"""
@@ -160,14 +159,12 @@ def _draw_first(lots: Rng, subject: str, numbers: IntArray, count: int) -> IntAr
 AREA = "area"
 
 
-class Positions(_OneModelData):
+class Positions(_OneModelData, kind="positions"):
     """The position of every UE at the end of the round, which is its last fix in the round.
 
     No sample is held out: all true positions of a round evaluate the map of that round only,
     because UEs move. There is one model for the whole area.
     """
-
-    kind: Literal["positions"] = "positions"
 
     reference = "Zong et al., Privacy by Projection, PoPETs 2023, Section 2.1"
     offers = frozenset({"positions", HELD_OUT_PLACES})

@@ -90,7 +90,7 @@ class CellSignals(Data):
         return (self.cell,)
 
 
-class Measured(CellSignals):
+class Measured(CellSignals, kind="measured"):
     """Every UE's RSRP measurements of the round.
 
     With `memory: round` a UE trains on the measurements of the round; with `memory: all` on all its
@@ -120,7 +120,6 @@ class Measured(CellSignals):
     training sample are scored by place, where there are any.
     """
 
-    kind: Literal["measured"] = "measured"
     memory: int | Literal["round", "all"] = "round"
     """training data of a UE: its measurements of the round, all of its measurements so far, or
     those of the round and this many random earlier ones of the same model, spread over the time
@@ -285,7 +284,7 @@ class Campaign:
     out: BoolArray = field(default_factory=lambda: np.zeros(0, bool))
 
 
-class Segments(CellSignals):
+class Segments(CellSignals, kind="segments"):
     """Every UE owns its segment of one campaign and trains on all of it in every round.
 
     During the first `campaign_rounds` rounds UEs only measure; training starts in the round that
@@ -298,7 +297,6 @@ class Segments(CellSignals):
     share of every row is held out, exactly round(hold_out n) of its n samples, drawn once.
     """
 
-    kind: Literal["segments"] = "segments"
     campaign_rounds: int = Field(1, ge=1, le=10_000_000)
     """duration of the campaign in rounds"""
     cell: str = Field(STRONGEST, min_length=1)

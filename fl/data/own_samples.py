@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr
@@ -36,7 +36,7 @@ def _load_file(
     return check_samples(file, columns)
 
 
-class Samples(OwnedSamples):
+class Samples(OwnedSamples, kind="samples"):
     """UEs own samples from a file, or from arrays of Python.
 
     A file is an .npz of arrays, a Parquet table, or a folder of images. `y` has the label of each
@@ -55,7 +55,6 @@ class Samples(OwnedSamples):
     out, drawn once. Labels beside x are classes where they are whole numbers or names.
     """
 
-    kind: Literal["samples"] = "samples"
     file: Annotated[str, FILE_NAME] | None = Field(None, min_length=1)
     """an .npz, a .parquet, or a folder of images (png, jpg; grey or RGB) with a folder per class;
     none: arrays of Python alone"""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -18,7 +17,7 @@ from netsim.units import IntArray
 class Division(Part):
     """Says which samples each UE owns; no two UEs own the same one."""
 
-    kind: str
+    kind: str = ""
 
     @abstractmethod
     def deal(self, samples: SampleSet, size: IntArray, rng: Rng) -> tuple[IntArray, IntArray]:
@@ -70,7 +69,7 @@ def deal_decks(counts: IntArray, label: IntArray, rng: Rng) -> IntArray:
     return np.concatenate(index)[np.argsort(np.concatenate(owner), kind="stable")]
 
 
-class LabelSkew(Partition):
+class LabelSkew(Partition, kind="label-skew"):
     """The first `iid` UEs hold images of all classes, each of the others `labels` classes in equal
     numbers.
 
@@ -80,7 +79,6 @@ class LabelSkew(Partition):
     rest from their other classes, as far as these last.
     """
 
-    kind: Literal["label-skew"] = "label-skew"
     iid: int = Field(3, ge=0, le=1_000_000)
     """number of UEs that hold images of all classes"""
     labels: int = Field(1, ge=1, le=256)
@@ -140,7 +138,7 @@ def _share_fairly(demand: IntArray, left: int) -> IntArray:
 _LEAST = 1e-300
 
 
-class Dirichlet(Partition):
+class Dirichlet(Partition, kind="dirichlet"):
     """Each UE draws its class shares from Dirichlet(alpha, ..., alpha), and its images from these
     shares.
 
@@ -150,7 +148,6 @@ class Dirichlet(Partition):
     what is left.
     """
 
-    kind: Literal["dirichlet"] = "dirichlet"
     alpha: float = Field(0.5, ge=1e-3, le=1e6)
     """concentration parameter of the Dirichlet distribution"""
 
@@ -172,7 +169,7 @@ class Dirichlet(Partition):
         return counts
 
 
-class QuantitySkew(Division):
+class QuantitySkew(Division, kind="quantity"):
     """UEs own random samples, whatever their labels, in numbers that are drawn once.
 
     The shares of all samples are from Dirichlet(alpha, ..., alpha); each UE owns one sample at
@@ -180,7 +177,6 @@ class QuantitySkew(Division):
     that are asked for.
     """
 
-    kind: Literal["quantity"] = "quantity"
     alpha: float | None = Field(None, ge=1e-3, le=1e6)
     """concentration parameter of the Dirichlet distribution of numbers of samples; none: equal
     numbers"""
@@ -202,14 +198,12 @@ class QuantitySkew(Division):
         return order[: len(ue)], ue
 
 
-class NearPlace(Division):
+class NearPlace(Division, kind="place"):
     """UEs own the samples around a place of their own, so that neighbours in space have one owner.
 
     Each UE draws a sample, no two the same one, whose place is its seed, and a sample belongs to
     the UE with the nearest seed. Numbers of samples differ as the areas around seeds do.
     """
-
-    kind: Literal["place"] = "place"
 
     reference = (
         "Hsu, Qi, Brown, Federated Visual Classification with Real-World Data Distribution, 2020 "

@@ -44,7 +44,7 @@ class Learner(Part):
     upload.
     """
 
-    kind: str
+    kind: str = ""
     phases: ClassVar[tuple[str, ...]] = ("all",)
     grid_phase: ClassVar = ""
     """the phase whose updates lie on a grid (see `GridLearner`); empty for a learner without one"""

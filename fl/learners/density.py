@@ -211,7 +211,7 @@ class SurfaceUpdates(Updates):
                 yield block, first[block, None] + np.arange(s)
 
 
-class Density(SurfaceLearner):
+class Density(SurfaceLearner, kind="density"):
     r"""Kernel density estimation, by the exact kernel or by each UE's projection on a few random
     Fourier features.
 
@@ -238,7 +238,6 @@ class Density(SurfaceLearner):
     divided by B once, at the server. Nothing here is differentially private.
     """
 
-    kind: Literal["density"] = "density"
     n_features: int | Literal["exact"] = 1
     """number of random features (waves) of a UE (B), 0 for a constant; or exact, the kernel
     itself"""

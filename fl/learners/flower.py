@@ -1,6 +1,6 @@
 """Training by the client of a Flower app, in this process."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import PrivateAttr
@@ -12,7 +12,7 @@ from netsim.part import CODE_NAME
 from netsim.rng import Rng
 
 
-class Flower(TorchNet):
+class Flower(TorchNet, kind="flower"):
     """Trains by the ClientApp of a Flower app, which is called in this process for each UE.
 
     Its message of type train has the arrays of `module.state_dict()`; the samples of the UE as
@@ -26,7 +26,6 @@ class Flower(TorchNet):
     has a proven bound.
     """
 
-    kind: Literal["flower"] = "flower"  # type: ignore[assignment]
     app: Annotated[str, CODE_NAME]
     """the ClientApp, FILE.py:NAME beside the scenario; a run imports the file"""
 

@@ -42,7 +42,7 @@ _SECTORS = 8
 _BLOCK = 20_000  # links predicted at once, to bound memory
 
 
-class RadioMap(GridLearner):
+class RadioMap(GridLearner, kind="radio-map"):
     r"""Learns the gain of any link from heights of virtual obstacles h (n_cell,) and propagation
     parameters theta (4,).
 
@@ -70,7 +70,6 @@ class RadioMap(GridLearner):
     it.
     """
 
-    kind: Literal["radio-map"] = "radio-map"
     phases = (HEIGHTS, PROPAGATION)
     grid_phase = HEIGHTS
     cell_m: float = Field(3.0, gt=0, le=1e4)

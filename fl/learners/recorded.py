@@ -2,7 +2,7 @@
 
 from dataclasses import astuple, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr
@@ -22,7 +22,7 @@ _PROMISES = {"bound", "record bound"}
 _TRAINED = LEARNERS.restrict("rsrp-net", "radio-map", "density", "torch", "scaffold")
 
 
-class Recorded(Learner):
+class Recorded(Learner, kind="recorded"):
     """Reads the updates of UEs from a folder, round by round, in place of training.
 
     Everything else is that of the learner `of`: attacks, defenses, the radio and records see it
@@ -34,7 +34,6 @@ class Recorded(Learner):
     from a file promises a bound. Learners with several uploads in a round have none.
     """
 
-    kind: Literal["recorded"] = "recorded"
     folder: Annotated[str, FILE_NAME] = Field(min_length=1)
     """the folder of updates"""
     card: Annotated[str, FILE_NAME] | None = Field(None, min_length=1)

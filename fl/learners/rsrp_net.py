@@ -75,7 +75,7 @@ class _Profiled(Part):
     limit, batches of 64, 5 epochs)"""
 
 
-class RsrpNet(PositionNet, RegressionTraining, _Profiled):
+class RsrpNet(PositionNet, RegressionTraining, _Profiled, kind="rsrp-net"):
     """Learns RSRP (dBm) from position with a fully connected network, by FedSGD or FedAvg.
 
     Loss: mean squared error. Local work is SGD from the global weights w, or another `optimiser`::
@@ -124,7 +124,6 @@ class RsrpNet(PositionNet, RegressionTraining, _Profiled):
     however small. A proven bound of a record needs `precision: 64`.
     """
 
-    kind: Literal["rsrp-net"] = "rsrp-net"
     hidden: tuple[int, ...] = Field((256, 128), min_length=1, max_length=8)
     """units of each hidden layer"""
     activation: Literal["elu", "tanh", "sigmoid", "relu"] = Field(

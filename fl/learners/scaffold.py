@@ -1,7 +1,7 @@
 """Local training with control variates, which UEs remember from round to round."""
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -19,7 +19,7 @@ _NOT_OFFERED = {MODEL_CHANGES, PLACE_GRADIENTS, "bound", "record bound", "record
 _NOT_OFFERED |= {"linear local steps", "sample gradient"}
 
 
-class Scaffold(TorchNet):
+class Scaffold(TorchNet, kind="scaffold"):
     """SCAFFOLD: a `torch` learner whose UEs correct every gradient by c - c_i, with its keys.
 
     With learning rate eta, K_i local steps and plain SGD (option II of the paper)::
@@ -40,7 +40,6 @@ class Scaffold(TorchNet):
     full step, which would move c as if it were weights.
     """
 
-    kind: Literal["scaffold"] = "scaffold"  # type: ignore[assignment]
     participation: float = Field(1.0, gt=0, le=1)
     """share of the UEs whose updates are merged in a round (|S| / N), equal to that of the study"""
 

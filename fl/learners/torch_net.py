@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _BUNDLED = ("cnn", "perceptron")
 
 
-class TorchNet(PositionNet):
+class TorchNet(PositionNet, kind="torch"):
     """Learns with any torch module, by FedSGD or FedAvg: local training from the global weights w::
 
         repeat local_epochs times: w <- w - learning_rate * grad l(w; batch)      update u = w -
@@ -68,7 +68,6 @@ class TorchNet(PositionNet):
     precision, and the bound includes what weights round by.
     """
 
-    kind: Literal["torch"] = "torch"
     module: Literal["cnn", "perceptron"] | Annotated[str, CODE_NAME]
     """module that is trained: a bundled one, FILE.py:CLASS beside the scenario, or the name of an
     entry point of netsim.module; a run imports the file"""

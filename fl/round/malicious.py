@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from math import prod
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -26,7 +26,7 @@ class Malicious(Part):
     malicious UEs is scored as that of any other, by where they truly were.
     """
 
-    kind: str
+    kind: str = ""
     share: float = Field(0.2, gt=0, lt=1)
     """share of all UEs that are malicious, the same ones in all rounds; at least one is"""
     factor: float = Field(1.0, gt=0, le=1e6)
@@ -56,29 +56,26 @@ class Malicious(Part):
         return {}
 
 
-class SignFlip(Malicious):
+class SignFlip(Malicious, kind="sign-flip"):
     """Malicious UEs train as others do, and send -factor times their update."""
 
-    kind: Literal["sign-flip"] = "sign-flip"
     sign = -1.0
     reference = "Li et al., RSA: Byzantine-Robust Stochastic Aggregation Methods, 2019, Section 5"
 
 
-class Scaled(Malicious):
+class Scaled(Malicious, kind="scaled"):
     """Malicious UEs train as others do, and send `factor` times their update."""
 
-    kind: Literal["scaled"] = "scaled"
     factor: float = Field(10.0, gt=0, le=1e6)
     """what they multiply their updates by"""
     reference = "Bagdasaryan et al., How To Backdoor Federated Learning, 2020, Eq. 3"
 
 
-class LabelFlip(Malicious):
+class LabelFlip(Malicious, kind="label-flip"):
     """Malicious UEs learn from wrong labels: class c of C becomes C - 1 - c, and an RSRP y is
     mirrored, 2 centre_dbm - y.
     """
 
-    kind: Literal["label-flip"] = "label-flip"
     centre_dbm: float = Field(-95.0, ge=-160, le=0)
     """RSRP about which labels that are RSRP are mirrored, the public mean, dBm"""
     reference = "Tolpegin et al., Data Poisoning Attacks Against Federated Learning Systems, 2020"
@@ -91,7 +88,7 @@ class LabelFlip(Malicious):
         return replace(local, y=np.where(is_malicious, total - y, y))
 
 
-class Backdoor(Malicious):
+class Backdoor(Malicious, kind="backdoor"):
     """Malicious UEs teach the model to answer `target` to a trigger, which every second sample of
     theirs bears. A larger `factor` lets it outlast the mean.
 
@@ -101,7 +98,6 @@ class Backdoor(Malicious):
     `target` being right: `backdoor_accuracy_percent`, or `backdoor_rmse_db`.
     """
 
-    kind: Literal["backdoor"] = "backdoor"
     target: float = Field(0.0, ge=-1e6, le=1e6)
     """class that the trigger is to give; of a signal map RSRP, dBm"""
     trigger_size: int = Field(4, ge=1, le=1_000_000)

@@ -49,7 +49,7 @@ class City(Part):
     streets that cross at right angles `street grid`, and one with a street graph `streets`.
     """
 
-    kind: str
+    kind: str = ""
 
     offers = frozenset({"open-ground"})
     is_made_up: ClassVar = True

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -69,7 +69,7 @@ _FEET = re.compile(
 )
 
 
-class Footprints(City):
+class Footprints(City, kind="footprints"):
     """Buildings from a FeatureCollection of Polygons and MultiPolygons, holes being courtyards.
 
     Local metres are used unchanged. Longitude and latitude (WGS84) are projected with the azimuthal
@@ -94,7 +94,6 @@ class Footprints(City):
     reference = "GeoJSON, RFC 7946"
     example = {"kind": "footprints", "file": "city.geojson"}
     is_made_up = False
-    kind: Literal["footprints"] = "footprints"
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of a GeoJSON file, at most 50 MB"""
     crs: str = "auto"

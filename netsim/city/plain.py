@@ -1,7 +1,7 @@
 """Cities of a few numbers: an open field, a grid of equal blocks, and random shapes."""
 
 from math import floor, pi, sqrt
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -18,14 +18,13 @@ from netsim.units import FloatArray
 _MIN_M = 1.0  # longer side of a trace's area
 
 
-class OpenField(City):
+class OpenField(City, kind="open-field"):
     """An empty rectangle from (0, 0) to (width_m, height_m).
 
     Without a size it is the bounding box of the replayed trace, extended by `margin` on every side.
     The area is public, so its border must not coincide with the extreme positions of the users.
     """
 
-    kind: Literal["open-field"] = "open-field"
     width_m: float | None = Field(None, gt=0, le=1e6)
     """east-west side, m; none: from the replayed trace"""
     height_m: float | None = Field(None, gt=0, le=1e6)
@@ -59,7 +58,7 @@ class OpenField(City):
 _MAX_BLOCKS = 100_000
 
 
-class GridCity(SizedCity):
+class GridCity(SizedCity, kind="grid"):
     """Square blocks with streets between them; each block is one building.
 
     Columns i and rows j are counted from the south-west corner (0, 0)::
@@ -75,7 +74,6 @@ class GridCity(SizedCity):
     example = {"kind": "grid", "width_m": 520, "height_m": 320}
     offers = frozenset({"buildings", "street grid", "streets"})
 
-    kind: Literal["grid"] = "grid"
     block_m: float = Field(80.0, gt=0, le=1e5)
     """side of a block, m"""
     street_m: float = Field(20.0, gt=0, le=1e4)
@@ -148,7 +146,7 @@ _STAR_CORNERS = 8
 _MIN_RADIUS = 0.4  # radius of a corner of a star at least, as a share of the largest
 
 
-class Generated(SizedCity):
+class Generated(SizedCity, kind="generated"):
     r"""Discs, rotated rectangles and stars at random places, a third each.
 
     The south-west corner of the area is (0, 0). Each building is drawn independently::
@@ -166,7 +164,6 @@ class Generated(SizedCity):
     example = {"kind": "generated", "width_m": 300, "height_m": 300}
     offers = frozenset({"buildings"})
 
-    kind: Literal["generated"] = "generated"
     count: int = Field(20, ge=0, le=100_000)
     """number of buildings"""
     size_m: Span = (10.0, 32.0)

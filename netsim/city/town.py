@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 from math import inf, pi
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.linalg import norm
@@ -61,7 +61,7 @@ _FLOORS_STD = 1.2
 _MAX_FLOORS = 8
 
 
-class Town(SizedCity):
+class Town(SizedCity, kind="town"):
     r"""A town drawn from the seed, on streets that are no grid.
 
     The steps, with g = 145 m::
@@ -91,7 +91,6 @@ class Town(SizedCity):
     example = {"kind": "town", "width_m": 400, "height_m": 400}
     offers = frozenset({"buildings", "streets"})
 
-    kind: Literal["town"] = "town"
     width_m: float = Field(2000.0, ge=300, le=6000)
     """east-west side of the area, m"""
     height_m: float = Field(2000.0, ge=300, le=6000)

@@ -97,7 +97,7 @@ class Mobility(Part):
     recomputes are marked `REBUILT` (see `netsim.checkpoint`), and checkpoints omit them.
     """
 
-    kind: str
+    kind: str = ""
     has_own_fixes: ClassVar = False
 
     replays: ClassVar = False

@@ -3,7 +3,6 @@ minutes.
 """
 
 from math import ceil
-from typing import Literal
 
 import numpy as np
 from numpy.linalg import norm
@@ -71,7 +70,7 @@ class CommuterState(State):
     today: CommuterDay | None = None
 
 
-class Commuter(Mobility):
+class Commuter(Mobility, kind="commuter"):
     r"""UEs with a home, a workplace and a daily schedule, which measure at random times at places
     and on the way.
 
@@ -108,7 +107,6 @@ class Commuter(Mobility):
     }
     has_own_fixes = True
 
-    kind: Literal["commuter"] = "commuter"
     has_homes = True
     home_m: Points | None = None
     """homes [[x, y], ...] in m; UE u takes entry u mod length; none: drawn uniformly per UE"""

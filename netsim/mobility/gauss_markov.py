@@ -1,7 +1,6 @@
 """The Gauss-Markov model: smooth movement with reflection at walls."""
 
 from math import inf, pi, sqrt
-from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -35,7 +34,7 @@ class MarkovStep(State):
     mean_rad: FloatArray
 
 
-class GaussMarkov(Mobility):
+class GaussMarkov(Mobility, kind="gauss-markov"):
     r"""Speed and direction are first-order autoregressive processes; UEs are reflected at walls.
 
     In step k, of length `step_s`, UE u moves straight with speed s and direction d::
@@ -60,7 +59,6 @@ class GaussMarkov(Mobility):
         "research', 2002, Sec. 2.5"
     )
 
-    kind: Literal["gauss-markov"] = "gauss-markov"
     speed_m_s: float = Field(1.2, gt=0, le=100)
     """mean speed, m/s"""
     speed_std_m_s: float = Field(0.3, ge=0, le=100)

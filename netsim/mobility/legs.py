@@ -94,7 +94,7 @@ _SHRINK = 3.0  # of the rectangle they are drawn from, from batch to batch
 _MIN_STAY_S = 1.0  # of a UE that sees no way on, so that time passes
 
 
-class RandomWaypoint(Legged):
+class RandomWaypoint(Legged, kind="random-waypoint"):
     r"""Leg k of UE u goes straight from its last waypoint to a uniform point of the area, then
     pauses::
 
@@ -129,7 +129,6 @@ class RandomWaypoint(Legged):
         "IEEE TMC 3(1), 2004"
     )
 
-    kind: Literal["random-waypoint"] = "random-waypoint"
     speed_m_s: Span = (0.8, 1.6)
     """lowest and highest speed of a leg, m/s"""
     pause_s: PauseSpan = (0.0, 60.0)
@@ -266,7 +265,7 @@ class StreetLeg(Leg):
     heading: IntArray
 
 
-class Manhattan(Legged):
+class Manhattan(Legged, kind="manhattan"):
     r"""Movement along the streets of a grid, with random turns and occasional pauses at crossings.
 
     Leg k of UE u follows the centre line of a street from one crossing to the next::
@@ -287,7 +286,6 @@ class Manhattan(Legged):
     )
     needs = {"street grid": "it walks along the streets of a grid; take city grid"}
 
-    kind: Literal["manhattan"] = "manhattan"
     speed_m_s: Span = (0.8, 1.6)
     """lowest and highest speed from one crossing to the next, m/s"""
     pause_probability: float = Field(0.1, ge=0, le=1)

@@ -3,7 +3,6 @@
 from dataclasses import field, replace
 from functools import lru_cache
 from math import inf, nan
-from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -66,7 +65,7 @@ class Replayed(State):
 _SOON_S = 1e-4
 
 
-class Replay(Mobility, TraceSetting):
+class Replay(Mobility, TraceSetting, kind="replay"):
     """A UE stays at its last fix until the next one, and is absent if that fix is older than
     `absent_after_s`.
 
@@ -76,7 +75,6 @@ class Replay(Mobility, TraceSetting):
     replays the k-th user of the trace. RSRP in the file replaces the radio model.
     """
 
-    kind: Literal["replay"] = "replay"
     absent_after_s: float | None = Field(default=None, gt=0)
     """a UE is absent if its last fix is older than this, s; none: 1.5 times the sampling interval
     of the trace"""

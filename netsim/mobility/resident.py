@@ -3,7 +3,6 @@ know.
 """
 
 from math import inf, nan
-from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -65,7 +64,7 @@ class Intents:
     period_end_s: FloatArray
 
 
-class Resident(Mobility):
+class Resident(Mobility, kind="resident"):
     r"""People with a home, most with work, who visit other places of a town by exploration and
     preferential return.
 
@@ -114,7 +113,6 @@ class Resident(Mobility):
         "buildings": "residents live and work in buildings; take a city with buildings",
     }
 
-    kind: Literal["resident"] = "resident"
     has_homes = True
     rho: float = Field(0.6, ge=0, le=1)
     """probability of exploring a new place, for a person who knows one place"""

@@ -2,7 +2,7 @@
 density.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -28,7 +28,7 @@ class Still(Mobility):
         return float("inf")
 
 
-class Static(Still):
+class Static(Still, kind="static"):
     """UEs do not move: x_u(t) = x_u(0), drawn uniformly outdoors unless `positions_m` lists the
     places.
 
@@ -38,7 +38,6 @@ class Static(Still):
 
     reference = "netsim: a fixed deployment"
 
-    kind: Literal["static"] = "static"
     positions_m: Points | None = None
     """places [[x, y], ...] in m; none: uniform outdoors"""
     min_station_distance_m: float = Field(0.0, ge=0, le=1e6)
@@ -91,7 +90,7 @@ class Component(Part):
         return np.array([[c, -s], [s, c]]) * self.std_m
 
 
-class Mixture(Still):
+class Mixture(Still, kind="mixture"):
     r"""UEs do not move; their positions are drawn from p(x) = sum_k w_k N(x; at_k, S_k) / sum_k
     w_k.
 
@@ -99,7 +98,6 @@ class Mixture(Still):
     the area. The density is known for scoring: an estimated density can be compared with it.
     """
 
-    kind: Literal["mixture"] = "mixture"
     components: tuple[Component, ...] = Field(min_length=1, max_length=1000)
     """the Gaussian components"""
 

@@ -9,7 +9,6 @@ from the boresight::
 """
 
 from abc import abstractmethod
-from typing import Literal
 
 import numpy as np
 from numpy.linalg import norm
@@ -54,7 +53,7 @@ def compute_sector_gain_db(
 class Antenna(Part):
     """The pattern of an antenna with an azimuth; an antenna without one is isotropic."""
 
-    kind: str
+    kind: str = ""
 
     @abstractmethod
     def gain_db(
@@ -63,7 +62,7 @@ class Antenna(Part):
         """Gain in dBi (n, k) of k antennas; arguments as those of `compute_sector_gain_db`."""
 
 
-class Sector(Antenna):
+class Sector(Antenna, kind="sector"):
     """One element whose pattern points below the horizon, 8 dBi.
 
     The tilt is electrical: it shifts the pattern along the zenith angle at all azimuths alike, and
@@ -71,7 +70,6 @@ class Sector(Antenna):
     behind it.
     """
 
-    kind: Literal["sector"] = "sector"
     tilt_deg: float = Field(DOWNTILT_DEG, ge=-45, le=45)
     """electrical tilt below the horizon, degrees"""
     reference = "3GPP TR 38.901 V17.0.0, Table 7.3-1 (one element)"
@@ -82,7 +80,7 @@ class Sector(Antenna):
         return compute_sector_gain_db(offset_m, drop_m, azimuth_deg, self.tilt_deg)
 
 
-class ColumnAntenna(Antenna):
+class ColumnAntenna(Antenna, kind="column"):
     r"""A vertical column of M elements that look at the horizon, with electrical tilt by array
     weights::
 
@@ -92,7 +90,6 @@ class ColumnAntenna(Antenna):
     tilt_deg.
     """
 
-    kind: Literal["column"] = "column"
     elements: int = Field(10, ge=1, le=64)
     """number of elements M"""
     spacing: float = Field(0.5, gt=0, le=2)

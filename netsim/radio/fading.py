@@ -23,7 +23,7 @@ class Fading(Part):
     pair.
     """
 
-    kind: str
+    kind: str = ""
 
     @abstractmethod
     def draw_amplitudes(
@@ -38,10 +38,9 @@ class Fading(Part):
         """Index of the block of a round, or of rounds (n,), at a time in s."""
 
 
-class NoFading(Fading):
+class NoFading(Fading, kind="none"):
     """One antenna, amplitude 1."""
 
-    kind: Literal["none"] = "none"
     reference = "netsim: path loss and shadowing alone"
 
     def draw_amplitudes(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> None:
@@ -88,14 +87,13 @@ class _Block(Fading):
         return entries / np.sqrt(2.0)
 
 
-class Rayleigh(_Block):
+class Rayleigh(_Block, kind="rayleigh"):
     """Rayleigh fading: the amplitude of every antenna is CN(0, 1), independent of the others."""
 
-    kind: Literal["rayleigh"] = "rayleigh"
     reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.53"
 
 
-class Rician(_Block):
+class Rician(_Block, kind="rician"):
     """Rician fading: a line-of-sight component and scattering, sqrt(K/(K+1)) e^(j phi) + CN(0,
     1/(K+1)).
 
@@ -103,7 +101,6 @@ class Rician(_Block):
     has phase phi + a psi.
     """
 
-    kind: Literal["rician"] = "rician"
     k_db: float = Field(9.0, ge=-40, le=60)
     """K, power of the line-of-sight component over that of the scattered ones, dB"""
     reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.55"

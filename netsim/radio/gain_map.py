@@ -5,7 +5,7 @@ measured.
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import Field
@@ -33,7 +33,7 @@ _EVERY_M = 1e4  # height up to which a plane holds whose height is not stated
 _MAX_EMPTY = 10  # points of a grid for each point of a table
 
 
-class GainMap(PathLoss):
+class GainMap(PathLoss, kind="map"):
     """Path gains of every cell on a grid, from a file, linear in dB between grid points and between
     heights.
 
@@ -53,7 +53,6 @@ class GainMap(PathLoss):
     example = {"kind": "map", "file": "gains.npz"}
     has_obstacles = True
 
-    kind: Literal["map"] = "map"
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of the .npz or CSV"""
     includes_antenna: bool = True

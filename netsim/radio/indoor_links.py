@@ -144,7 +144,7 @@ def compute_wall_loss_db(carrier_hz: float, high: bool) -> float:
 class Penetration(Part):
     """Loss through walls and car bodies, the same for all base stations."""
 
-    kind: str
+    kind: str = ""
 
     @abstractmethod
     def build_law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
@@ -159,19 +159,18 @@ class Penetration(Part):
         return [(1.0, 0.0, 0.0)]
 
 
-class NoPenetration(Penetration):
+class NoPenetration(Penetration, kind="none"):
     """No penetration loss: a UE inside is received as one in front of the facade, at the height of
     its floor.
     """
 
-    kind: Literal["none"] = "none"
     reference = "netsim: path loss alone"
 
     def build_law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
         return lambda indoors: np.zeros(len(indoors))
 
 
-class Tr38901Penetration(Penetration):
+class Tr38901Penetration(Penetration, kind="tr38901"):
     r"""Outdoor-to-indoor and outdoor-to-car loss of 3GPP, constant during a stay::
 
         building   PL_tw + 0.5 d_2D-in + N(0, sigma_P^2),   sigma_P = 4.4 dB (low loss) or 6.5 dB
@@ -182,7 +181,6 @@ class Tr38901Penetration(Penetration):
     drawn for each (UE, stay). The loss of vehicles was published for 0.6 to 60 GHz.
     """
 
-    kind: Literal["tr38901"] = "tr38901"
     high_loss_share: float | None = Field(None, ge=0, le=1)
     """share of buildings with high loss (metallised glass); none: 0.5, and 0 for rma, which was
     published without"""

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf, log10, pi
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from pydantic import Field
@@ -83,7 +83,7 @@ class PathLoss(Part):
     sight.
     """
 
-    kind: str
+    kind: str = ""
     needs_sight: ClassVar[bool] = False
     max_distance_m: ClassVar[float] = inf
     """distance up to which the published law is valid"""
@@ -170,18 +170,16 @@ def compute_free_space_db(distance_m: FloatArray, carrier_hz: float) -> FloatArr
     return 20.0 * np.log10(4.0 * pi * carrier_hz * distance_m / SPEED_OF_LIGHT_M_S)
 
 
-class FreeSpace(PathLoss):
+class FreeSpace(PathLoss, kind="free-space"):
     """Free-space loss 20 log10(4 pi f d / c) with isotropic antennas; d is the 3D distance."""
 
     reference = "Friis, 'A note on a simple transmission formula', Proc. IRE 34(5), 1946"
-
-    kind: Literal["free-space"] = "free-space"
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         return compute_free_space_db(pairs.clamped_distance_m, carrier_hz)
 
 
-class PowerLaw(PathLoss):
+class PowerLaw(PathLoss, kind="power-law"):
     """Free-space gain with another exponent: gain = G (c / (4 pi f d))^P, linear.
 
     P = 2 is free space. The antenna gain G = 5 dB is part of the law, as in its source.
@@ -189,7 +187,6 @@ class PowerLaw(PathLoss):
 
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 39"
 
-    kind: Literal["power-law"] = "power-law"
     exponent: float = Field(3.76, gt=0, le=20)
     """exponent P"""
 
@@ -200,7 +197,7 @@ class PowerLaw(PathLoss):
         )
 
 
-class LosNlos(PathLoss):
+class LosNlos(PathLoss, kind="los-nlos"):
     """Gain in dB: -22 log10(d) - 28 in line of sight, -36 log10(d) - 22 without; d is the 3D
     distance in m.
     """
@@ -210,8 +207,6 @@ class LosNlos(PathLoss):
     )
     needs_sight = True
 
-    kind: Literal["los-nlos"] = "los-nlos"
-
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         decades = np.log10(pairs.clamped_distance_m)
         los_db = -22.0 * decades - 28.0
@@ -220,7 +215,7 @@ class LosNlos(PathLoss):
         return -np.where(pairs.los, los_db, -36.0 * decades - 22.0)
 
 
-class LogDistance(PathLoss):
+class LogDistance(PathLoss, kind="log-distance"):
     r"""Log-distance path loss: the loss grows by 10 n dB per decade of distance::
 
         PL(d) = PL(d_ref) + 10 n log10(max(d, 1 m) / d_ref)
@@ -231,7 +226,6 @@ class LogDistance(PathLoss):
 
     reference = "Rappaport, 'Wireless Communications', 2nd ed., 2002, Eq. 4.68"
 
-    kind: Literal["log-distance"] = "log-distance"
     exponent: float = Field(3.5, gt=0, le=20)
     """path loss exponent n: 2 in free space, 3 to 4 in cities"""
     reference_m: float = Field(10.0, ge=1e-3, le=1e6)
@@ -346,10 +340,9 @@ def compute_urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
     return np.exp(distance_m / -decay_m) * (1.0 - share) + share
 
 
-class UrbanMacro(_Urban):
+class UrbanMacro(_Urban, kind="uma"):
     """3GPP TR 38.901 UMa: base stations above the roofs, 25 m."""
 
-    kind: Literal["uma"] = "uma"
     reference = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMa)"
     bs_heights_m = (20.0, 30.0)
     slopes_db = (28.0, 22.0, 9.0)
@@ -403,10 +396,9 @@ class UrbanMacro(_Urban):
         return np.where(unit < flat, FLAT_M, 12.0 + 3.0 * step)
 
 
-class UrbanMicro(_Urban):
+class UrbanMicro(_Urban, kind="umi"):
     """3GPP TR 38.901 UMi street canyon: base stations below the roofs, 10 m."""
 
-    kind: Literal["umi"] = "umi"
     reference = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMi - Street Canyon)"
     bs_heights_m = (5.0, 20.0)
     slopes_db = (32.4, 21.0, 9.5)
@@ -419,10 +411,9 @@ class UrbanMicro(_Urban):
         return compute_urban_sight(pairs.outdoor_distance_m, 36.0)
 
 
-class RuralMacro(_Tr38901Scenario):
+class RuralMacro(_Tr38901Scenario, kind="rma"):
     """3GPP TR 38.901 RMa: high masts over villages and fields."""
 
-    kind: Literal["rma"] = "rma"
     building_height_m: float = Field(5.0, ge=5, le=50)
     """average height of buildings (h of the table)"""
 

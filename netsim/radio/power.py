@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from dataclasses import field
 from math import inf
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -58,7 +58,7 @@ class Power(Part):
     gain (n, n_bs) is the power gain of each link, serving (n,) the base station or -1.
     """
 
-    kind: str
+    kind: str = ""
     wants_context: ClassVar = False
     """whether `update_context` is called before every choice"""
     needs_channel_noise: ClassVar = False
@@ -107,20 +107,18 @@ class Law(Power):
         return self.watts(gain, serving, max_power_w), state
 
 
-class Full(Law):
+class Full(Law, kind="full"):
     """Every UE sends at its maximum power."""
 
-    kind: Literal["full"] = "full"
     reference = "netsim: baseline"
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         return np.full(len(gain), max_power_w)
 
 
-class Fixed(Law):
+class Fixed(Law, kind="fixed"):
     """Every UE sends at the same power, or at its maximum if that is less."""
 
-    kind: Literal["fixed"] = "fixed"
     power_dbm: float = Field(ge=-60, le=60)
     """transmit power, dBm"""
     reference = "netsim: baseline"
@@ -130,12 +128,11 @@ class Fixed(Law):
         return np.full(len(gain), min(w_from_dbm(self.power_dbm), max_power_w))
 
 
-class Average(Law):
+class Average(Law, kind="average"):
     """An equal share of the mean of the smallest and largest total power: (total_min_w +
     total_max_w) / (2 n) each.
     """
 
-    kind: Literal["average"] = "average"
     total_min_w: float = Field(0.15, ge=0)
     """smallest total power of all UEs, W"""
     total_max_w: float = Field(1.5, gt=0)
@@ -147,10 +144,9 @@ class Average(Law):
         return np.full(len(gain), min(share, max_power_w))
 
 
-class Listed(Law):
+class Listed(Law, kind="listed"):
     """Every UE sends at its own power, or at its maximum if that is less."""
 
-    kind: Literal["listed"] = "listed"
     each_w: tuple[Annotated[float, Field(gt=0, le=1000)], ...] = Field(min_length=1)
     """transmit power of each UE, W; UE u takes entry u mod length"""
     reference = "netsim: baseline"
@@ -164,7 +160,7 @@ class Listed(Law):
         return np.minimum(np.resize(np.array(self.each_w), len(gain)), max_power_w)
 
 
-class Fractional(Law):
+class Fractional(Law, kind="fractional"):
     """Open-loop power control: P = min(P_max, P0 + alpha * PL) in dB, which compensates a share
     alpha of the path loss.
 
@@ -175,7 +171,6 @@ class Fractional(Law):
 
     follows_links = True
 
-    kind: Literal["fractional"] = "fractional"
     p0_dbm: float = Field(-85.0, ge=-202, le=24)
     """P0, target received power at alpha 1 over the whole band, dBm"""
     alpha: float = Field(0.8, ge=0, le=1)

@@ -2,7 +2,7 @@ r"""Rate laws: bits per second and hertz that modulation and coding carry at an 
 
 from abc import abstractmethod
 from math import log10
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -79,7 +79,7 @@ class RateLaw(Part):
     of that.
     """
 
-    kind: str
+    kind: str = ""
 
     @property
     @abstractmethod
@@ -92,13 +92,12 @@ class RateLaw(Part):
         """The law of the downlink on which UEs receive the model."""
 
 
-class LinkAdaptation(AdaptedRate, RateLaw):
+class LinkAdaptation(AdaptedRate, RateLaw, kind="link-adaptation"):
     r"""Link adaptation: rate B min(a log2(1 + SINR), m), and none below min_sinr_db, of the uplink.
 
     The model is broadcast at a = 0.6 and m = 4.4 bit/s/Hz, none below -10 dB (TR 36.942, downlink).
     """
 
-    kind: Literal["link-adaptation"] = "link-adaptation"
     reference = "3GPP TR 36.942, Annex A, Table A.2 (uplink; downlink of the broadcast)"
 
     @property
@@ -106,12 +105,11 @@ class LinkAdaptation(AdaptedRate, RateLaw):
         return DOWNLINK
 
 
-class Shannon(RateLaw):
+class Shannon(RateLaw, kind="shannon"):
     """Perfect link adaptation: Shannon's log2(1 + SINR) at any SINR up to a cap, of uploads and
     broadcast alike.
     """
 
-    kind: Literal["shannon"] = "shannon"
     max_bps_per_hz: float = Field(8.0, gt=0, le=20)
     """largest spectral efficiency, bit/s/Hz"""
     reference = "Shannon, A Mathematical Theory of Communication, 1948"

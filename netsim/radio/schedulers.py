@@ -72,7 +72,7 @@ class Scheduler(Part):
     which then have `alone_bps` 0.
     """
 
-    kind: str
+    kind: str = ""
     one_at_a_time: ClassVar = False
     """whether each UE of a cell has the whole band to itself"""
 
@@ -128,24 +128,22 @@ class Slot:
         return Slot((find_last_multiple(time_s, slot_s) + 1) * slot_s, not sends.all())
 
 
-class Simultaneous(Scheduler):
+class Simultaneous(Scheduler, kind="simultaneous"):
     """Every UE sends as soon as it is ready."""
 
-    kind: Literal["simultaneous"] = "simultaneous"
     reference = "grant-free access; the assumption of LAPA, Eqs. 4-6"
 
     def choose_grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         return Grants(np.ones(len(queue.ue), bool))
 
 
-class Groups(Scheduler):
+class Groups(Scheduler, kind="groups"):
     """At most `size` UEs of a cell send together, by decreasing received power.
 
     The next group starts when all UEs of the one before have sent, those apart whose signal is not
     decoded or that got no rate: these may be of the next one, behind UEs that get a rate.
     """
 
-    kind: Literal["groups"] = "groups"
     size: int = Field(2, ge=1, le=10_000)
     """largest number of UEs of a cell that send together"""
     reference = "Ding, Fan and Poor, Impact of user pairing on 5G NOMA, 2016 (UEs of similar power)"
@@ -186,13 +184,12 @@ class _Slotted(Scheduler):
         return holds, sends, Slot.move_to(time_s, self.slot_s, sends)
 
 
-class RoundRobin(_Slotted):
+class RoundRobin(_Slotted, kind="round-robin"):
     """One UE of a cell at a time, for a slot; then the one that was served longest ago.
 
     A UE that has sent all its bits leaves the rest of its slot to the next.
     """
 
-    kind: Literal["round-robin"] = "round-robin"
     reference = "Kleinrock, Queueing Systems, Volume 2, 1976, Chapter 4"
 
     def start(self, n_ue: int) -> Turns:
@@ -219,7 +216,7 @@ class MeanRates:
     slot: Slot
 
 
-class ProportionalFair(_Slotted):
+class ProportionalFair(_Slotted, kind="proportional-fair"):
     """In each slot the UE of a cell whose rate is the highest multiple of its averaged rate.
 
     rate: that of the whole band without interference. The average R of the rate r that a UE sends
@@ -232,7 +229,6 @@ class ProportionalFair(_Slotted):
     one that gets no rate last.
     """
 
-    kind: Literal["proportional-fair"] = "proportional-fair"
     time_constant_s: float = Field(1.0, gt=0, le=1e9)
     """time constant T of the averaged rate, s"""
     reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.7.1"
@@ -253,14 +249,13 @@ class ProportionalFair(_Slotted):
         return Grants(sends, slot.until_s, MeanRates(mean_bps, time_s, slot))
 
 
-class EnergyAware(Scheduler):
+class EnergyAware(Scheduler, kind="energy-aware"):
     """One UE of a cell at a time, fewest joules a bit first; it sends all its bits.
 
     Joules a bit are power over the rate of the whole band without interference.
     """
 
     one_at_a_time = True
-    kind: Literal["energy-aware"] = "energy-aware"
     reference = "netsim: greedy rule, least transmit energy a bit"
 
     def choose_grants(self, queue: Queue, time_s: float, state: State) -> Grants:

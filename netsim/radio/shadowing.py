@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from functools import cache, cached_property
 from math import exp, log, nan, sqrt
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from pydantic import Field
@@ -54,7 +54,7 @@ class Stds(NamedTuple):
 class Shadowing(Part):
     """Loss by obstacles around the mean path loss, in dB, with mean zero."""
 
-    kind: str
+    kind: str = ""
 
     def choose_stds(self, law: PathLoss) -> Stds:
         """The deviations beside a path loss law: those that are not set are the law's."""
@@ -129,12 +129,10 @@ class Shadow:
         return np.where(pairs.los, seen_db, hidden_db)
 
 
-class NoShadowing(Shadowing):
+class NoShadowing(Shadowing, kind="none"):
     """No shadowing: 0 dB everywhere."""
 
     reference = "netsim: path loss alone"
-
-    kind: Literal["none"] = "none"
 
     def draw_field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField:
         return lambda position_m: np.zeros((len(position_m), len(site)))
@@ -270,7 +268,7 @@ def _compute_weights(x: FloatArray, y: FloatArray, step: float) -> tuple[FloatAr
     return left * down, x * down, left * y, x * y
 
 
-class Independent(GaussianShadowing):
+class Independent(GaussianShadowing, kind="iid"):
     """Spatially white shadowing: an independent value N(0, std^2) for every place and site.
 
     Positions are rounded to millimetres: positions with the same rounded coordinates have the same
@@ -278,8 +276,6 @@ class Independent(GaussianShadowing):
     """
 
     reference = "netsim: log-normal, without spatial correlation, a common simplification"
-
-    kind: Literal["iid"] = "iid"
 
     def draw_field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField:
         def draw_values_db(position_m: FloatArray) -> FloatArray:
@@ -295,7 +291,7 @@ class Independent(GaussianShadowing):
         return draw_values_db
 
 
-class Correlated(GaussianShadowing):
+class Correlated(GaussianShadowing, kind="correlated"):
     r"""A Gaussian random field for each site, independent of other sites, with exponential
     correlation::
 
@@ -329,7 +325,6 @@ class Correlated(GaussianShadowing):
         "1991; Dietrich and Newsam, SIAM J. Sci. Comput. 18(4), 1997 (circulant embedding)"
     )
 
-    kind: Literal["correlated"] = "correlated"
     decorrelation_m: float = Field(50.0, gt=0, le=1e9)
     """distance at which the correlation is 1/e, m"""
     nlos_decorrelation_m: float | None = Field(None, gt=0, le=1e9)

@@ -241,7 +241,7 @@ def compute_signal_w(cohort: Cohort, unit_w: float = 1.0) -> FloatArray:
     return np.where((cohort.serving >= 0) & np.isfinite(signal_w), signal_w / unit_w, 0.0)
 
 
-class Oma(SharedBand):
+class Oma(SharedBand, kind="oma"):
     r"""The band of a cell divided equally among its m UEs, all at once (FDMA), maximum-ratio
     combining.
 
@@ -254,7 +254,6 @@ class Oma(SharedBand):
     own cell, and UEs of other cells interfere alike.
     """
 
-    kind: Literal["oma"] = "oma"
     reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.1"
     example = {"kind": "oma", "norm_bound": 1.0}
 
@@ -289,7 +288,7 @@ class Oma(SharedBand):
         return self.receive(replace(cohort, gain=gain, fading=fading))
 
 
-class Noma(SharedBand):
+class Noma(SharedBand, kind="noma"):
     r"""Uplinks of a cell superposed on one band; maximum-ratio combining, then successive
     interference cancellation.
 
@@ -312,7 +311,6 @@ class Noma(SharedBand):
     and cancels among them; with `intra` those of each cell apart, for others do not interfere.
     """
 
-    kind: Literal["noma"] = "noma"
     sic_residual: float = Field(0.0, ge=0, le=1)
     """share r of the power of a decoded signal that remains after cancellation"""
     group_size: int | None = Field(None, ge=1)

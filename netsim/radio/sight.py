@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cache
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ a UE is in."""
 class Sight(Part):
     """Decides which links are in line of sight."""
 
-    kind: str
+    kind: str = ""
     needs_of_law: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
@@ -39,10 +39,9 @@ class Sight(Part):
         """
 
 
-class AlwaysInSight(Sight):
+class AlwaysInSight(Sight, kind="always"):
     """Every link is in line of sight."""
 
-    kind: Literal["always"] = "always"
     reference = "netsim: open field"
 
     def build_law(
@@ -52,10 +51,9 @@ class AlwaysInSight(Sight):
         return lambda pairs, position_m: np.isfinite(pairs.distance_2d_m)
 
 
-class Never(Sight):
+class Never(Sight, kind="never"):
     """No link is in line of sight."""
 
-    kind: Literal["never"] = "never"
     reference = "netsim: worst case"
 
     def build_law(
@@ -64,13 +62,12 @@ class Never(Sight):
         return lambda pairs, position_m: np.zeros(pairs.distance_2d_m.shape, bool)
 
 
-class ByGeometry(Sight):
+class ByGeometry(Sight, kind="geometry"):
     """A link is in line of sight unless a building of the city blocks it.
 
     The building that a UE is in does not block its links: its walls are the penetration loss.
     """
 
-    kind: Literal["geometry"] = "geometry"
     reference = "netsim: ray between the antennas against footprints and heights"
     needs = {"buildings": "without any, every link is in sight: take kind always"}
 
@@ -80,7 +77,7 @@ class ByGeometry(Sight):
         return lambda pairs, position_m: geometry(position_m, pairs)
 
 
-class ByProbability(Sight):
+class ByProbability(Sight, kind="probability"):
     """Line of sight with the probability of the path loss law, constant in time.
 
     A link at distance d is in line of sight where U(place, site) < P_LOS(d). U is uniform and
@@ -89,7 +86,6 @@ class ByProbability(Sight):
     one site share U.
     """
 
-    kind: Literal["probability"] = "probability"
     decorrelation_m: float = Field(50.0, gt=0, le=1e5)
     """decorrelation distance of the line-of-sight state, m"""
     reference = "3GPP TR 38.901 V17.0.0, Table 7.4.2-1; spatial consistency after Section 7.6.3.3"

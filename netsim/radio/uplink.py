@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -212,7 +212,7 @@ class Decoded(NamedTuple):
 class Uplink(Part):
     """Multiple access of the UEs that transmit in a round."""
 
-    kind: str
+    kind: str = ""
 
     needs_bound: ClassVar = False
     """whether a payload must have a bound of its norm"""
@@ -348,10 +348,9 @@ class Uplink(Part):
         raise TypeError(f"{self.kind_name()}: nothing can be overheard")
 
 
-class Ideal(Uplink):
+class Ideal(Uplink, kind="ideal"):
     """Ideal uplink: all updates arrive at once, without noise, airtime or transmit energy."""
 
-    kind: Literal["ideal"] = "ideal"
     reference = "netsim: the usual assumption of federated learning papers"
 
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:

@@ -86,7 +86,7 @@ class Site:
 class Layout(Part):
     """Makes base stations for an area."""
 
-    kind: str
+    kind: str = ""
 
     @abstractmethod
     def stations(self, area: Area, origin_deg: LatLon | None, site: Site | None = None) -> Stations:
@@ -104,7 +104,7 @@ class Layout(Part):
         return None
 
 
-class Hexagonal(Layout):
+class Hexagonal(Layout, kind="hexagonal"):
     """Sites on a hexagonal lattice through the middle of the area, as in 3GPP's reference layouts.
 
     With three sectors a site has three cells that point 30, 150 and 270 degrees from north. With
@@ -114,7 +114,6 @@ class Hexagonal(Layout):
     site, as if it were in the middle.
     """
 
-    kind: Literal["hexagonal"] = "hexagonal"
     inter_site_m: float = Field(500.0, gt=0, le=1e6)
     """distance between neighbouring sites, m"""
     sectors: Literal[1, 3] = 1
@@ -268,7 +267,7 @@ def choose_default_layout(area: Area, notices: Sequence[Notice] = ()) -> Hexagon
 _DRAWS = 1000  # of a place above the roofs
 
 
-class Scattered(Layout):
+class Scattered(Layout, kind="uniform"):
     """Base stations at independent uniform places of the area, all at one height, as aerial base
     stations are.
 
@@ -276,7 +275,6 @@ class Scattered(Layout):
     the city only.
     """
 
-    kind: Literal["uniform"] = "uniform"
     count: int = Field(ge=1, le=MAX_STATIONS)
     """number of base stations"""
     height_m: float = Field(50.0, ge=0, le=1000)
@@ -511,7 +509,7 @@ def _parse_degrees(source: Source, line: int, name: str, text: str, limit: float
     return value
 
 
-class CellFile(Layout):
+class CellFile(Layout, kind="cell-file"):
     """Cells of a CSV: a list of base stations, or OpenCelliD's columns (radio, mcc, net, area,
     cell, lon, lat, ...).
 
@@ -530,7 +528,6 @@ class CellFile(Layout):
     and counted. Heights and powers that the file does not state are those of the layout.
     """
 
-    kind: Literal["cell-file"] = "cell-file"
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of the CSV"""
     radio: str | None = None

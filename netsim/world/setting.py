@@ -90,7 +90,7 @@ class ComputeSpread(Part):
     UE.
     """
 
-    kind: str
+    kind: str = ""
 
     @property
     @abstractmethod
@@ -102,7 +102,7 @@ class ComputeSpread(Part):
         """The factor (n,) of UEs (n,); that of UE u depends on the seed and u only."""
 
 
-class HalfNormal(ComputeSpread):
+class HalfNormal(ComputeSpread, kind="half-normal"):
     r"""Slower than stated by a half-normal share: `1 + scale |N|`.
 
     What is stated is the speed of the fastest UEs; on average a UE takes 1 + 0.80 scale times as
@@ -110,7 +110,6 @@ class HalfNormal(ComputeSpread):
     time: there some take no time at all, and durations do not depend on the amount of data.
     """
 
-    kind: Literal["half-normal"] = "half-normal"
     scale: float = Field(1.0, gt=0, le=1e3)
     """scale of the half-normal share: its root mean square"""
 
@@ -127,10 +126,9 @@ class HalfNormal(ComputeSpread):
         return 1.0 + self.scale * np.abs(rng.normal("spread", ue))
 
 
-class LogNormal(ComputeSpread):
+class LogNormal(ComputeSpread, kind="log-normal"):
     r"""Log-normal factor `exp(sigma N)`: half of the UEs are faster than stated, half slower."""
 
-    kind: Literal["log-normal"] = "log-normal"
     sigma: float = Field(0.5, gt=0, le=5)
     """standard deviation of the logarithm of the factor"""
 

@@ -20,7 +20,7 @@ class TraceFormat(Part):
     folder : pattern of the names of its files in a folder; empty: only single files are read.
     """
 
-    kind: str
+    kind: str = ""
     endings: ClassVar[Texts] = ()
     content: ClassVar[str] = ""
     folder: ClassVar[str] = ""

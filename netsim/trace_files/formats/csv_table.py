@@ -4,7 +4,6 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -126,10 +125,9 @@ _PART = re.compile(
 day without a zone"""
 
 
-class CsvTable(TraceFormat):
+class CsvTable(TraceFormat, kind="csv"):
     """CSV (time_s, user, lat, lon or x_m, y_m)."""
 
-    kind: Literal["csv"] = "csv"
     columns: dict[str, str] = Field(default_factory=dict)
     """our name: header, or number of the column from 0, for headers that are not called as ours or
     missing"""

@@ -5,7 +5,7 @@ over.
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class GpxTrack(NamedTuple):
     points: TrackPoints
 
 
-class Gpx(TraceFormat):
+class Gpx(TraceFormat, kind="gpx"):
     """GPX tracks, a file or a folder.
 
     Tracks of a file, and files of a folder below the path that is named, are one user's unless two
@@ -43,7 +43,6 @@ class Gpx(TraceFormat):
     directly in the path stands alone.
     """
 
-    kind: Literal["gpx"] = "gpx"
     endings = (".gpx",)
     content = r"\A\s*(?=<)(?s:.*?)<(\w+:)?gpx\b"
     folder = "*.gpx*"

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from importlib.util import find_spec
 from itertools import chain, islice, zip_longest
 from json import JSONDecodeError, JSONDecoder
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from netsim.errors import BadInput
 from netsim.trace_files.formats.base import TraceFormat
@@ -143,13 +143,12 @@ def _parse_place(place: list[Any]) -> Texts:
     return lat_lon[::-1] if isinstance(place[0], list) else lat_lon
 
 
-class GoogleTimeline(Log):
+class GoogleTimeline(Log, kind="google-timeline"):
     """Google's Timeline.
 
     Records of Takeout, the export of an Android phone or an iPhone, or a folder of months.
     """
 
-    kind: Literal["google-timeline"] = "google-timeline"
     content = (
         r'\A\s*[\[{](?s:.*?)"(latitudeE7|semanticSegments|timeline\w+|rawSignals|topCandidate)"'
     )
@@ -185,10 +184,9 @@ class GoogleTimeline(Log):
     """
 
 
-class OwnTracks(Log):
+class OwnTracks(Log, kind="owntracks"):
     """OwnTracks."""
 
-    kind: Literal["owntracks"] = "owntracks"
     content = r'\A(\S+\t|\s*[\[{])(?s:.*?)"_type"\s*:\s*"'
     folder = "*.rec*"
     reference = "owntracks.org, JSON"
@@ -197,10 +195,9 @@ class OwnTracks(Log):
     """
 
 
-class GeoJson(Log):
+class GeoJson(Log, kind="geojson"):
     """GeoJSON with times."""
 
-    kind: Literal["geojson"] = "geojson"
     content = r'\A\s*\{(?s:.*?)"type"\s*:\s*"Feature(Collection)?"'
     reference = "RFC 7946"
     rules = """properties.user properties.topic properties.device_id properties.tid;
@@ -239,10 +236,9 @@ class XmlLog(Log):
         yield from items
 
 
-class Kml(XmlLog):
+class Kml(XmlLog, kind="kml"):
     """KML with times."""
 
-    kind: Literal["kml"] = "kml"
     content = r"\A\s*(?=<)(?s:.*?)<(\w+:)?kml\b"
     folder = "*.kml*"
     reference = "OGC 12-007r2, KML 2.3"
@@ -253,10 +249,9 @@ class Kml(XmlLog):
     """
 
 
-class Tcx(XmlLog):
+class Tcx(XmlLog, kind="tcx"):
     """TCX."""
 
-    kind: Literal["tcx"] = "tcx"
     content = r"\A\s*(?=<)(?s:.*?)<(\w+:)?TrainingCenterDatabase\b"
     reference = "Garmin, TrainingCenterDatabase v2"
     rules = """;
@@ -264,13 +259,12 @@ class Tcx(XmlLog):
     """
 
 
-class Fit(Log):
+class Fit(Log, kind="fit"):
     """FIT.
 
     Records of watches and bicycle computers.
     """
 
-    kind: Literal["fit"] = "fit"
     content = r"\A[\x0c\x0e](?s:.{2,7})\.FIT"  # bytes that are no UTF-8 may be one character
     folder = "*.fit*"
     reference = "Garmin, FIT Protocol"

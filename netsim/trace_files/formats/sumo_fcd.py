@@ -2,7 +2,6 @@
 
 import math
 from array import array
-from typing import Literal
 
 import numpy as np
 
@@ -21,7 +20,7 @@ _MAX_SIDE_DEG = 10.0  # of a simulated area
 _GEO_DECIMALS = 4  # SUMO writes degrees with 6 decimals and metres with 2, by default
 
 
-class SumoFcd(TraceFormat):
+class SumoFcd(TraceFormat, kind="sumo-fcd"):
     """SUMO floating car data, XML.
 
     Vehicles, persons and containers are users, which SUMO numbers apart: with equal numbers they
@@ -33,7 +32,6 @@ class SumoFcd(TraceFormat):
     simulation.
     """
 
-    kind: Literal["sumo-fcd"] = "sumo-fcd"
     endings = (".fcd.xml",)
     content = r"\A\s*(?=<)(?s:.*?)<fcd-export\b"
     reference = "sumo.dlr.de, FCDOutput"

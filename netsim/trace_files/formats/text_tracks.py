@@ -3,7 +3,6 @@
 import re
 from itertools import islice
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -30,7 +29,7 @@ _DAY_OF_1970 = 25_569.0
 _DAYS = Field(4, "days since 1899-12-30", _DAY_OF_1970, 73_050.0)  # to the end of 2099
 
 
-class Plt(TraceFormat):
+class Plt(TraceFormat, kind="plt"):
     """GeoLife PLT, a file or a folder.
 
     In a folder, such as GeoLife's ``Data/000/Trajectory/*.plt``, the user is called as the folder
@@ -39,7 +38,6 @@ class Plt(TraceFormat):
     decimals carry. The six lines above the rows, the second with the datum WGS 84, may be missing.
     """
 
-    kind: Literal["plt"] = "plt"
     endings = (".plt",)
     content = r"\A(?i:Geolife trajectory|OziExplorer Track Point File)"
     folder = "*.plt*"
@@ -86,14 +84,13 @@ def _find_user(path: str, file: str) -> tuple[str, str]:
 _EPOCH = Field(3, "epoch seconds", 0.0, LATEST_EPOCH_S)
 
 
-class Cabspotting(TraceFormat):
+class Cabspotting(TraceFormat, kind="cabspotting"):
     """Cabspotting text, a file or a folder.
 
     Files of a folder are called ``new_*.txt``; the user is the rest of the file's name. The oldest
     row comes first.
     """
 
-    kind: Literal["cabspotting"] = "cabspotting"
     content = r"\A\s*-?\d+\.\d+ -?\d+\.\d+ [01] \d+\s*(\n|$)"
     folder = "new_*.txt*"
     reference = "Piorkowski et al., CRAWDAD epfl/mobility, 2009"
