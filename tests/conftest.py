@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("NETSIM_WORKERS", "1")
 if not os.environ.get("NETSIM_DATA"):
     os.environ.pop("NETSIM_DATA", None)  # set to nothing it names no folder
 # Hundreds of processes are started: without byte code each compiles all modules anew, for most of a

@@ -25,7 +25,6 @@ from scenarios.app.run import clusters, runner
 from scenarios.app.run.executor import (
     BAD_INPUT,
     LOST_WORKER,
-    Answer,
     OnProcesses,
     do_jobs,
     to_failure,
@@ -49,9 +48,9 @@ def test_failures_stop_nothing_else(tmp_path, jobs):
     ]
     end = ends(tmp_path, jobs, several)
     assert (end[0], end[3], end[5]) == (
-        Answer({"square": 9}),
-        Answer({"square": 16}),
-        Answer({"square": 25}),
+        {"square": 9},
+        {"square": 16},
+        {"square": 25},
     )
     assert (end[1].kind, end[1].line, end[1].attempts) == (
         "RuntimeError",
@@ -75,10 +74,10 @@ def test_a_killed_worker_takes_no_work_but_its_own(tmp_path):
     several = [work(works.killed, tmp_path / "a", 2, 3), work(works.killed, tmp_path / "b", 9, 3)]
     several += [work(works.killed, tmp_path / f"{k}", 0, k) for k in range(4)]
     end = ends(tmp_path, 2, several)
-    assert end[0] == Answer({"square": 9})
+    assert end[0] == {"square": 9}
     assert (end[1].kind, end[1].attempts) == (LOST_WORKER, 3)
     assert "memory" in end[1].line
-    assert [end[k + 2].value["square"] for k in range(4)] == [0, 1, 4, 9]
+    assert [end[k + 2]["square"] for k in range(4)] == [0, 1, 4, 9]
     assert [(tmp_path / f"{k}.tried").read_text() for k in range(4)] == ["1"] * 4
 
 
@@ -86,14 +85,14 @@ def test_a_worker_that_is_killed_while_it_has_nothing_to_do_is_replaced(tmp_path
     several = [work(works.squared, tmp_path / "a", 2), work(works.squared, tmp_path / "b", 3)]
     with OnProcesses().make_executor(2, tmp_path) as on:
         on.waiting.append(several[0])
-        assert on.wait_for_job() == (several[0], Answer({"square": 4}))
+        assert on.wait_for_job() == (several[0], {"square": 4})
         (idle,) = multiprocessing.active_children()
         os.kill(idle.pid, signal.SIGKILL)
         idle.join()
         on.waiting.append(several[1])
         job, end = on.wait_for_job()
         assert job is several[1]
-        assert end == Answer({"square": 9}) or end.again
+        assert end == {"square": 9} or end.again
 
 
 def test_failures_are_kept_where_they_happened_and_in_a_table(tmp_path):
