@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from netsim.compiled import find_cache_folder
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 if not os.environ.get("NETSIM_DATA"):
     os.environ.pop("NETSIM_DATA", None)  # set to nothing it names no folder
@@ -15,6 +17,8 @@ if not os.environ.get("NETSIM_DATA"):
 # second, and each worker rewrites the assertions of all test modules anew, for twenty.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Tests put their caches elsewhere, and each process with another one compiles for half a minute.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(find_cache_folder() / "numba"))
 
 
 def pytest_configure(config):
