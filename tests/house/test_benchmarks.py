@@ -168,6 +168,25 @@ def test_every_row_is_there_and_its_bar_decides(subject):
         assert low <= row["ratio" if "spread" in row else "ours"] <= high
 
 
+ELSEWHERE = {"distance", "trace", "training", "whole"}
+"""subjects whose rows the tests below play"""
+BRIEF = set(command.SUBJECTS) - set(ROWS) - ELSEWHERE
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [s if s in BRIEF else pytest.param(s, marks=pytest.mark.slow) for s in command.SUBJECTS],
+)
+def test_every_subject_is_played_at_its_smallest_size(subject, capsys):
+    code = command.main([subject, "--sizes", "small", "--seconds", "0"])
+    out, errors = capsys.readouterr()
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert rows
+    assert all(row["subject"] == subject and set(row) >= FIELDS for row in rows)
+    assert code == any(row["met"] is False for row in rows)
+    assert errors.startswith("Python ")
+
+
 def test_the_median_of_ratios_of_pairs_decides():
     # the first of each loads
     ours = iter([9.0, 1.0, 2.0, 4.0])
