@@ -110,11 +110,12 @@ def _measure_powers(
     interference.
     """
     received_w = np.empty(gain.shape)
-    strongest = np.full(len(gain), -1)
+    strongest = np.empty(len(gain), np.int64)
     interference_w = np.empty(gain.shape)
     for i in range(len(gain)):
         row_w = received_w[i]
         best_w = -1.0
+        strongest[i] = -1
         for b in range(len(power_w)):
             row_w[b] = gain[i, b] * power_w[b]
             if row_w[b] > best_w:
@@ -155,7 +156,8 @@ def _measure_distances(
                 if k == 0 or square < flat_m[i, b]:
                     flat_m[i, b] = square
                     if keeps_offsets:
-                        offset_m[i, b] = east, north
+                        offset_m[i, b, 0] = east
+                        offset_m[i, b, 1] = north
         row = min(i, len(square_rise_m2) - 1)
         for b in range(n_bs):
             slant_m[i, b] = np.sqrt(flat_m[i, b] + square_rise_m2[row, b])
