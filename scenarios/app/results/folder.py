@@ -32,6 +32,7 @@ from netsim.safe import (
     read_content,
     remove_parts,
 )
+from scenarios.app.results.sentences import read_sentences
 from scenarios.app.study import SCHEMA_VERSION, Fields, Record
 
 Table = dict[str, np.ndarray]
@@ -524,8 +525,6 @@ KIND = "training"
 
 
 FAILURES = "failures.csv"
-MOST_TOLD = 10
-"""failures that a list for people has; the table has all of them"""
 
 
 @dataclass(frozen=True)
@@ -580,13 +579,4 @@ def format_failures(failed: Sequence[Failed]) -> list[str]:
     """Format for people: how many failed, then each with its error and where its traceback lies;
     nothing where none did.
     """
-    if not failed:
-        return []
-    lines = [
-        f"{run.label}, seed {run.seed}: {run.kind}: {run.error} ({run.folder}/{ERROR})"
-        for run in failed
-    ]
-    shown = [f"{format_count(len(lines), 'run')} failed:", *map(to_one_line, lines[:MOST_TOLD])]
-    if len(lines) > MOST_TOLD:
-        shown.append(f"and {len(lines) - MOST_TOLD:,} more, see {FAILURES}")
-    return shown
+    return read_sentences().failures(failed).splitlines()

@@ -6,17 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from io import StringIO
 from itertools import chain
 from math import inf
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
 
 import numpy as np
 
-from netsim.errors import BadInput, format_count, to_one_line
+from netsim.errors import BadInput, to_one_line
 from scenarios.app.results.folder import SWEEP, Row
 from scenarios.app.results.read import (
     Table,
@@ -25,6 +23,7 @@ from scenarios.app.results.read import (
     read_sweep_value,
     select_rows,
 )
+from scenarios.app.results.sentences import read_sentences
 from scenarios.app.results.statistics import (
     Quartiles,
     compute_quartiles,
@@ -33,7 +32,6 @@ from scenarios.app.results.statistics import (
 )
 from scenarios.app.results.summary_keys import find_measure, read_value
 from scenarios.app.results.table import (
-    FEW_UES,
     FOUND,
     ByLabel,
     Line,
@@ -119,7 +117,7 @@ def build_headline(run_lines: Lines, learning: Record, summary: Summary | None =
     learning : that section of the scenario; of a radio study it is empty. summary : counts of the
     run that no line has.
     """
-    write = _read_sentences()
+    write = read_sentences()
     summary = summary or {}
     if not learning:
         return [("radio", write.radio(run_lines, summary))]
@@ -133,22 +131,6 @@ def build_headline(run_lines: Lines, learning: Record, summary: Summary | None =
         ("leakage", write.leakage(run_lines, is_attacked) + write.homeless(keys, summary)),
         ("protection", write.protection(spent, list_protections(learning))),
     ]
-
-
-@cache
-def _read_sentences() -> Any:
-    """Read the macros of sentences.txt, which give text."""
-    from jinja2 import Environment, PackageLoader  # here, since it loads for long
-
-    templates = Environment(loader=PackageLoader(__package__, ""))  # noqa: S701, it is no HTML
-    templates.globals |= {
-        "count": format_count,
-        "figure": format_figure,
-        "few_ues": FEW_UES,
-        "is_useful": is_useful_verdict,
-        "replace": replace,
-    }
-    return templates.get_template("sentences.txt").module
 
 
 def list_protections(learning: Record) -> list[str]:
@@ -198,19 +180,9 @@ def select_worst_audits(rows: Table) -> Table:
 def describe_accounts(account: Table) -> list[str]:
     """Name what was spent on each account."""
     worst = select_worst_accounts(account)
-    texts = []
-    for cells in zip(*worst.values(), strict=True):
-        row = dict(zip(worst, cells, strict=True))
-        row["epsilon"] = format_figure(np.nan_to_num(row["epsilon"], nan=inf))
-        row["draws"] = format_count(int(row["draws"]), "draw")
-        texts.append(_ACCOUNT.format_map(row))
-    return texts
-
-
-_ACCOUNT = (
-    "{mechanism}: epsilon {epsilon} at delta {delta:g}, unit {unit}, {relation}; {accountant} over "
-    "{draws} of noise"
-)
+    worst["epsilon"] = np.nan_to_num(worst["epsilon"], nan=inf)
+    rows = (dict(zip(worst, cells, strict=True)) for cells in zip(*worst.values(), strict=True))
+    return [read_sentences().account(row) for row in rows]
 
 
 def draw_figures_table(summary: Summary) -> list[str]:
@@ -235,7 +207,7 @@ def format_value(value: float | None, unit: str = "") -> str:
 
 def describe_played(summary: Summary) -> str:
     """Say how much was played."""
-    return _read_sentences().played(summary)
+    return read_sentences().played(summary)
 
 
 # -- several labels
@@ -278,7 +250,7 @@ def answer_comparison(lines_by_label: LinesByLabel) -> Answers:
             by_verdict = group_by_label(
                 (line.verdict_text, f"“{label}” ({line.amount})") for label, line, _ in judged[name]
             )
-            texts.append(_read_sentences().verdicts(by_verdict))
+            texts.append(read_sentences().verdicts(by_verdict))
         if any(texts):
             answers.append((name, "; ".join(filter(None, texts))))
     return answers
@@ -325,7 +297,7 @@ def _describe_reduction(judged: Sequence[_Judged], first: str, lines_by_label: L
     )
     best = dict.fromkeys(fewer[:1] + [item for item in fewer if item[0] in useful][:1])
     most = max(rest, key=lambda item: item[1].value)
-    return _read_sentences().reduction(judged[0], best, most, useful)
+    return read_sentences().reduction(judged[0], best, most, useful)
 
 
 # -- attackers that were tuned for the rows of a sweep
@@ -383,12 +355,4 @@ def format_seed_values(runs: Sequence[Record], key: str) -> str:
     present = [value for value in numbers if not np.isnan(value)]
     if len(runs) == 1 or not present:
         return median
-    remarks = []
-    if len(present) < len(runs):
-        remarks.append(f"{len(present)} of {len(runs)}")
-    if n := present.count(inf):
-        remarks.append(f"∞ in {n} of {len(present)}")
-    text = f"{median} [{low}, {high}]"
-    if remarks:
-        text += f" ({', '.join(remarks)})"
-    return text
+    return read_sentences().spread(low, median, high, len(runs), len(present), present.count(inf))
