@@ -509,8 +509,6 @@ def _parse_column(table: str, name: str, cells: Sequence[str]) -> np.ndarray:
         raise ValueError(f"column {name}: {error}") from None
 
 
-ARRAYS = {"roof_m": 2, "height_m": 2, "made": 2, "sent": 2, "place_m": 1, "area_m": 1}
-"""what grid.npz holds, with dimensions: cells from south to north, each row from west to east"""
 SCENERY = ("green", "water")
 """what map.npz may hold besides buildings and streets"""
 

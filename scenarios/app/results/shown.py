@@ -236,12 +236,12 @@ def answer_comparison(lines_by_label: LinesByLabel) -> Answers:
 
     Of the first also the labels by verdict: `found with A (39/40); prevented with B`.
     """
-    judged: dict[str, list[_Judged]] = {}
-    for label, label_lines in lines_by_label.items():
-        model = find_model_line(label_lines)
-        for line in label_lines:
-            if line.verdict and line.attack:
-                judged.setdefault(line.plain, []).append((label, line, model))
+    judged = group_by_label(
+        (line.plain, (label, line, find_model_line(label_lines)))
+        for label, label_lines in lines_by_label.items()
+        for line in label_lines
+        if line.verdict and line.attack
+    )
     answers = _compare_models(lines_by_label)
     first_label = next(iter(lines_by_label), "")
     for k, name in enumerate(sorted(judged, key=lambda name: not name.startswith("homes"))):
