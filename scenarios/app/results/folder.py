@@ -387,13 +387,11 @@ def read_finished_manifest(folder: Path) -> Fields:
     manifest = {} if begun else read_json(folder / MANIFEST)
     check_version(folder, manifest)
     command = str(manifest.get("command") or "")
-    error = folder / ERROR
-    again = f"`{command}`" if command.startswith("netsim ") else "the same command"
-    trace = ""
-    if describe_file_kind(error):
-        trace = read_content(error, OURS_MOST_BYTES).decode("utf-8", "replace").strip()
-    state = f"failed ({to_one_line(trace.splitlines()[-1])})" if trace else "is not finished"
-    raise BadInput(f"{folder}: this run {state}; {again} goes on where it stopped")
+    lines = [""]
+    if describe_file_kind(folder / ERROR):
+        trace = read_content(folder / ERROR, OURS_MOST_BYTES).decode("utf-8", "replace")
+        lines += trace.strip().splitlines()
+    raise BadInput(read_sentences().unfinished(folder, command, lines[-1]))
 
 
 def get_played_version(manifest: Record) -> str:

@@ -258,19 +258,13 @@ def answer_comparison(lines_by_label: LinesByLabel) -> Answers:
 
 def _compare_models(lines_by_label: LinesByLabel) -> Answers:
     """Say what the models are scored by, and the labels with the smallest and the largest value."""
-    models = []
-    for label, label_lines in lines_by_label.items():
-        line = find_model_line(label_lines)
-        if line is not None and line.verdict:
-            models.append((label, line))
+    lines = {label: find_model_line(label_lines) for label, label_lines in lines_by_label.items()}
+    models = [(label, line) for label, line in lines.items() if line and line.verdict]
     if len(models) < 2:
         return []
     models.sort(key=lambda model: model[1].value)
-    lowest, low = models[0]
-    highest, high = models[-1]
-    if low.amount == high.amount:
-        return [(low.name, f"{low.amount} with all")]
-    return [(low.name, f"{low.amount} with “{lowest}”, {high.amount} with “{highest}”")]
+    _, low = models[0]
+    return [(low.name, read_sentences().models(models[0], models[-1]))]
 
 
 _Judged = tuple[str, Line, Line | None]
