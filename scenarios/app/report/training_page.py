@@ -121,16 +121,14 @@ def build_training_page(seeds: Seeds) -> str:
         "training, mean": f"{mean_s:.0f} s",
     }
     outcome = build_training_outcome(seeds)
-    rule, policies = map(render_outcome_table, outcome.tables)
-    names = [row[0] for row in outcome.tables[1].rows]
+    _, policies = outcome.tables
+    explained = render_template("policies.html", names=[row[0] for row in policies.rows])
     chapters = [
         Chapter("training", "Training", [_draw_curve(seeds)]),
-        Chapter(
-            "policies-all", "Policies", [policies, render_template("policies.html", names=names)]
-        ),
+        Chapter("policies-all", "Policies", [render_outcome_table(policies), explained]),
         build_configuration(facts),
     ]
-    return render_outcome(outcome, chapters, [first.paper or ""], results=rule)
+    return render_outcome(outcome, chapters, [first.paper or ""], n_tables=1)
 
 
 # -- the answer
