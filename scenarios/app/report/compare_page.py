@@ -3,7 +3,7 @@ differs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from itertools import product
 from math import nan
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.units import FloatArray
 from scenarios.app.report.charts import CHARTS, QUANTITIES, Chart, Quantity
@@ -85,7 +86,7 @@ _OF_ATTACK = CHARTS["leakage"]
 _LOCATED = [QUANTITIES[name] for name in ("homes", "workplaces", "both")]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Member:
     """A run of a comparison; trends: (attack, law) -> times (n,) of merges and medians over tracks
     (n,).

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from math import nan
 from pathlib import Path
 
 import numpy as np
 
+from netsim.columns import frozen
 from netsim.errors import format_count
 from netsim.units import FloatArray
 from rl.settings import BEST_RESPONSES, OPTIMUM, ORACLE, RANDOM
@@ -52,7 +53,7 @@ _HEADS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Seeds:
     """Trainings that differ in their seed. failed : seeds that have none."""
 
