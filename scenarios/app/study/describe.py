@@ -4,9 +4,7 @@ import json
 import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
-from pathlib import Path
-from types import SimpleNamespace
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -16,50 +14,37 @@ from pydantic_core import ErrorDetails, core_schema
 
 from netsim.errors import LONGEST, BadInput, join_choices, suggest_nearest
 from netsim.part import HELD, OneOf, Part, Section, UnusablePlugin, read_descriptions
+from netsim.texts import read_template
 from scenarios.app.study import Fields, Value
 from scenarios.app.study.yaml_document import Document, Place, get_value_at, has_step, parse_place
 
 Metadata = list[object]
 """what stands beside the type in `Annotated`"""
-UNITS = {  # suffix -> words; the longer suffix first, so that `speed_m_s` is not taken for seconds
-    "_per_m": "per metre",
-    "_per_s": "per second",
-    "_per_j": "per joule",
-    "_m_s": "metres per second",
-    "_percent": "percent",
-    "_bits": "bits",
-    "_bps": "bits per second",
-    "_dbm": "dBm",
-    "_dbi": "dBi",
-    "_rad": "radians",
-    "_db": "dB",
-    "_per_hz": "bit/s/Hz",
-    "_hz": "hertz",
-    "_m": "metres",
-    "_s": "seconds",
-    "_w": "watts",
-    "_j": "joules",
-}
-_SIMPLE = {
-    float: "a number",
-    int: "a whole number",
-    bool: "true or false",
-    str: "text",
-    Path: "a file name",
-    dict: "a mapping",
-}
-_BOUNDS = {
-    "gt": "above {}",
-    "ge": "at least {}",
-    "lt": "below {}",
-    "le": "at most {}",
-    "multiple_of": "a multiple of {}",
-}
+
+
+@cache
+def _read_words() -> Any:
+    """Read the macros that say what a value must be, and what is wrong with one."""
+    helpers = (
+        find_slot,
+        get_args,
+        get_origin,
+        join_choices,
+        list_union_members,
+        quote_value,
+        read_descriptions,
+        suggest_nearest,
+        to_flow_yaml,
+        unwrap_annotation,
+    )
+    names: Fields = {helper.__name__: helper for helper in helpers}
+    names |= {"Literal": Literal, "Ellipsis": Ellipsis, "lists": (tuple, list, set, frozenset)}
+    return read_template(__package__, "words.txt").make_module(names)
 
 
 def find_unit(name: str) -> str:
-    """Return the unit that a key's suffix names, with a space before it; empty when it has none."""
-    return next((f" {words}" for suffix, words in UNITS.items() if name.endswith(suffix)), "")
+    """Return the unit that a key's suffix names; empty when it has none."""
+    return _read_words().unit(name)
 
 
 def get_field_type(field: FieldInfo) -> Any:
@@ -161,55 +146,11 @@ def find_owner(model: type[BaseModel], data: Value, place: Place) -> Any:
     return find_meant_type(annotation, get_value_at(data, place[:-1]))
 
 
-def describe_bounds(metadata: Metadata) -> str:
-    """Return `> 0 and <= 100`, or empty."""
-    limits = [(word, getattr(m, name, None)) for m in metadata for name, word in _BOUNDS.items()]
-    return " and ".join(
-        word.format(to_flow_yaml(value)) for word, value in limits if value is not None
-    )
-
-
 def describe_type(annotation: object, unit: str = "") -> str:
-    """Return what a value must be: `a number above 0`, `a list of 2 numbers`, `a mapping with kind
-    a or b`.
-
-    `of` is the unit of its numbers: `a number above 0 (metres)`.
+    """Return what a value must be: `a number above 0`, `a list of 2, each a number`, `a mapping
+    with kind a or b`; with the unit of its numbers `a number above 0 (metres)`.
     """
-    base, metadata = unwrap_annotation(annotation)
-    slot = find_slot(metadata)
-    alternatives = list_union_members(base)
-    origin = get_origin(base)
-    if slot is not None:
-        words = f"a mapping with kind {join_choices(list(slot.parts))}"
-    elif len(alternatives) > 1:
-        words = " or ".join(map(describe_type, alternatives))
-    elif origin is Literal:
-        words = join_choices(
-            [repr(v) if isinstance(v, str) else to_flow_yaml(v) for v in get_args(base)]
-        )
-    elif origin in (tuple, list, set, frozenset):
-        words = _describe_list(get_args(base), metadata)
-    elif hasattr(base, "model_fields"):
-        words = f"a mapping of {', '.join(base.model_fields)}"
-    else:
-        words = f"{_SIMPLE.get(origin or base, 'a value')} {describe_bounds(metadata)}".rstrip()
-    if unit:
-        return f"{words} ({unit.strip()})"
-    return words
-
-
-def _describe_list(args: tuple[object, ...], metadata: Metadata) -> str:
-    """Return `a list, each a number`, `a list of 2, each a number`, or `a list of 2: a number,
-    text`.
-    """
-    items = args[:1] if args[-1] is Ellipsis else args
-    kinds = list(dict.fromkeys(map(describe_type, items)))
-    count = f" of {len(items)}" if len(items) > 1 else ""
-    min_length = max((getattr(m, "min_length", None) or 0 for m in metadata), default=0)
-    count_text = f" of at least {min_length}" if min_length else count
-    if len(kinds) == 1:
-        return f"a list{count_text}, each {kinds[0]}"
-    return f"a list{count_text}: {', '.join(kinds)}"
+    return _read_words().describe(annotation, unit)
 
 
 def to_flow_yaml(value: Value) -> str:
@@ -328,25 +269,6 @@ def build_json_schema(model: type[BaseModel]) -> Fields:
 
 
 Model = TypeVar("Model", bound=BaseModel)
-
-SAYS = {
-    "missing": "missing key '{0.key}'{0.about}; add `{0.key}:` with {0.words}",
-    "extra_forbidden": "unknown key {0.typed}{0.near_or_stop} keys here: {0.listed}",
-    "union_tag_invalid": "unknown kind {0.typed}{0.near_or_stop} kinds here: {0.listed}; or "
-    "install its package: pip install -e FOLDER",
-    "union_tag_not_found": "needs a 'kind'; one of {0.listed}",
-    "bound": "must be {0.bounds}{0.unit}{0.got}",
-    "type": "expected {0.words}{0.got}{0.near}",
-    "value_error": "{error}",
-    "finite_number": "must be finite{0.got}",
-    "too_short": "must have at least {min_length} entries{0.got}",
-    "too_long": "must have at most {max_length} entries{0.got}",
-    "string_too_short": "must have at least {min_length} characters{0.got}",
-    "string_too_long": "must have at most {max_length} characters{0.got}",
-    "string_pattern_mismatch": "must match {pattern}{0.got}",
-}
-"""the sentence of each of pydantic's error types, of {0}: a `Mistake`, and of pydantic's own
-context"""
 _OUTSIDE = ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "multiple_of")
 _LIKE_TYPES = ("literal_error", "int_from_float", "none_required")
 
@@ -372,49 +294,16 @@ class Mistake:
             kind.startswith("union_tag") and not isinstance(self.value, Mapping)
         ):
             self.is_type = True  # a list of fixed length that is too short, or no part at all
-        self.kind = "type" if self.is_type else "bound" if kind in _OUTSIDE else kind
         self.expected = find_annotation(model, document.data, self.key_place)
+        self.kind = "bound" if kind in _OUTSIDE else kind
+        if self.is_type:
+            self.kind = "unknown" if self.expected is None else "type"
         self.owner = find_owner(model, document.data, self.key_place)
         self.key = str(self.key_place[-1]) if self.key_place else ""
-        key = next((step for step in reversed(self.key_place) if isinstance(step, str)), "")
-        self.unit = find_unit(key)
+        self.context = details.get("ctx", {})
         self.is_set = not document.find_line(self.place) and not isinstance(self.value, dict | list)
 
     @property
-    def about(self) -> str:
-        """What the missing key is, in brackets."""
-        text = " ".join(read_descriptions(self.owner).get(self.key, "").split())
-        return f" ({text})" if text else ""
-
-    @property
-    def words(self) -> str:
-        return describe_type(self.expected, self.unit)
-
-    @property
-    def bounds(self) -> str:
-        stated = describe_bounds(unwrap_annotation(self.expected)[1])
-        return stated or describe_bounds([SimpleNamespace(**self.details["ctx"])])
-
-    @property
-    def got(self) -> str:
-        if self.is_set:
-            return ""
-        return f", got {quote_value(self.value)}"
-
-    @property
-    def word(self) -> Value:
-        """The key, kind or value that is not among the choices."""
-        if self.kind == "extra_forbidden":
-            return self.key
-        if self.kind == "union_tag_invalid":
-            return self.value["kind"]
-        return self.value
-
-    @property
-    def typed(self) -> str:
-        return quote_value(self.word)
-
-    @cached_property
     def choices(self) -> list[str]:
         """The keys, kinds or words that could stand there."""
         if self.kind == "extra_forbidden":
@@ -424,41 +313,21 @@ class Mistake:
             return [kind for slot in slots for kind in slot.parts]
         return [word for word in list_literals(self.expected) if isinstance(word, str)]
 
-    @property
-    def listed(self) -> str:
-        return ", ".join(self.choices)
-
-    @property
-    def near(self) -> str:
-        if isinstance(self.word, str):
-            return suggest_nearest(self.word, self.choices)
-        return ""
-
-    @property
-    def near_or_stop(self) -> str:
-        return self.near or ";"
-
     def to_line(self) -> tuple[int, str]:
         """Return the line of the file, and what to print."""
         place = self.place
-        context = self.details.get("ctx", {})
-        kind = "unknown" if self.kind == "type" and self.expected is None else self.kind
-        if kind in SAYS:
-            text = SAYS[kind].format(self, **context)
-        else:
-            text = f"{self.details['msg']}, got {quote_value(self.value)}"
-        if kind == "value_error":
-            text = " ".join(text.splitlines())
+        text = _read_words().sentence(self)
+        if self.kind == "value_error":
             # of a validator that starts with a path below its own place
             path, _, rest = text.partition(": ")
             inner_place = (*place, *parse_place(path))
             if rest and inner_place != place and self.document.holds(inner_place):
                 place = inner_place
                 text = rest
-        if kind == "union_tag_invalid":
+        if self.kind == "union_tag_invalid":
             place = (*place, "kind")
         place_text = self.document.format_place(place)
-        if kind in ("type", "bound") and self.is_set:
+        if self.kind in ("type", "bound") and self.is_set:
             place_text = f"{place_text}={quote_value(self.value)}"
         return self.document.find_line(place), f"{place_text}: {text}"
 
