@@ -80,6 +80,7 @@ def sample_by(sampling):
         Template("""
         learning.round_s: 20
         learning.attacks: []
+        learning.references: {central: false, kriging_samples: 0}
         learning.data: {kind: measured, cell: strongest, memory: all}
         learning.participation: $share
         learning.sampling: $sampling
