@@ -27,6 +27,8 @@ from sketch import TOLERANCE, column, compare_worlds, differences, sketch
 
 SLOW = set(
     """
+assess/geolife
+assess/santa-monica
 city/asynchronous
 cities/pedestrians
 power/city (training)
