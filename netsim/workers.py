@@ -16,9 +16,11 @@ Item = TypeVar("Item")
 Found = TypeVar("Found")
 
 
-def count_workers() -> int:
-    """Threads that work may take, 1 or more. Raises BadInput where the variable says none."""
-    text = os.environ.get(VARIABLE) or "1"
+def count_workers(usual: int = 1) -> int:
+    """Threads that work may take, 1 or more; usual: where nothing is said. Raises BadInput where
+    the variable says none.
+    """
+    text = os.environ.get(VARIABLE) or str(usual)
     if not (text.isdecimal() and int(text)):
         raise BadInput(f"{VARIABLE} {text[:40]!r}: must be a whole number above 0, as 2")
     return int(text)

@@ -14,6 +14,7 @@ import pytest
 from netsim.compiled import find_cache_folder
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("NETSIM_WORKERS", "1")
 if not os.environ.get("NETSIM_DATA"):
     os.environ.pop("NETSIM_DATA", None)  # set to nothing it names no folder
 # Hundreds of processes are started: without byte code each compiles all modules anew, for most of a

@@ -73,7 +73,7 @@ class Legged(Mobility):
             state = state.replace_rows(late, self.draw_next_leg(state.select(late), ground))
         # a leg of no length is over at once
         walk_s = np.maximum(state.arrive_s - state.depart_s, 1e-200)
-        done = np.clip((t1_s - state.depart_s) / walk_s, 0.0, 1.0)[:, None]
+        done = np.minimum((t1_s - state.depart_s) / walk_s, 1.0)[:, None]
         # this form, not origin + done * way, so that the waypoint itself is met exactly
         position_m = (1.0 - done) * state.origin_m + done * state.target_m
         return copy_with(state, position_m=position_m), Fixes.none()

@@ -93,8 +93,8 @@ def receive_broadcast(links: RadioLinks, serving: IntArray, downlink: Downlink) 
     def pick_serving(values: FloatArray) -> FloatArray:
         return np.where(has, values[serving_pair], nan)
 
-    own_w = pick_serving(links.received_w)
-    rest_w = pick_serving(links.interference_w)
+    own_w = pick_serving(links.powers.received_w)
+    rest_w = pick_serving(links.powers.interference_w)
     with np.errstate(divide="ignore"):
         geometry_db = db_from_ratio(own_w / rest_w)
     sinr_db = db_from_ratio(own_w / (rest_w + w_from_dbm(downlink.noise_dbm)))

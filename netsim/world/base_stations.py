@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _MAX_SIDE_M = 2e6  # side of an area that is laid out for a trace
+NO_SHIFT_M = np.zeros((1, 2))
+"""displacement of the only image of a base station, itself"""
 
 
 class BaseStation(Part):
@@ -97,11 +99,11 @@ class Layout(Part):
         """
 
     @property
-    def shifts_m(self) -> FloatArray | None:
-        """Displacements (k, 2) of the images of the layout, itself included; None without
-        wrap-around.
+    def shifts_m(self) -> FloatArray:
+        """Displacements (k, 2) of the images of the layout, itself included; without wrap-around
+        it is the only one.
         """
-        return None
+        return NO_SHIFT_M
 
 
 class Hexagonal(Layout, kind="hexagonal"):
@@ -141,9 +143,9 @@ class Hexagonal(Layout, kind="hexagonal"):
         return self
 
     @property
-    def shifts_m(self) -> FloatArray | None:
+    def shifts_m(self) -> FloatArray:
         if not self.wrap_around or self.rings is None:
-            return None
+            return NO_SHIFT_M
         i = self.rings + 1
         j = self.rings
         turned = [(0, 0)]

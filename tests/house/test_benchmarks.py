@@ -119,8 +119,8 @@ ROWS = {
     "world": (
         command.world,
         (WORLD, 0),
-        "ms ms ms ms ms exponent GB",
-        "+-...?+",
+        "ms ms ms ms ms exponent GB GB",
+        "+-...?++",
     ),
 }
 

@@ -31,6 +31,7 @@ def main() -> int:
         return 130
     code = command()
     events.ignore_signals()  # there is nothing left to interrupt
+    gc.freeze()  # nor to collect: what is still held goes with the process
     return code
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import sys
 import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -57,18 +58,29 @@ DEFAULT_RESOURCES = Resources()
 
 @contextmanager
 def use_one_thread() -> Generator[None]:
-    """Linear algebra on one thread: sums keep their order, results their bits."""
+    """Linear algebra on one thread: sums keep their order, results their bits.
+
+    PyTorch loads for long: where it is imported within, its number is that of the environment.
+    """
     import scipy.linalg  # noqa: F401 - compiled loops call its BLAS, which is limited only if it is there by now
-    import torch
     from threadpoolctl import threadpool_limits
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    stated = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    os.environ |= dict.fromkeys(stated, "1")
+    threads = os.cpu_count() or 1
+    if torch := sys.modules.get("torch"):
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
     try:
         with threadpool_limits(limits=1):
             yield
     finally:
-        torch.set_num_threads(before)
+        for name, value in stated.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(threads)
 
 
 def resolve_limit_bytes(memory_gb: float | None, environ: Mapping[str, str] = os.environ) -> float:
