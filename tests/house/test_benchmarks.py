@@ -291,6 +291,23 @@ def test_loops_of_a_whole_run_find_what_it_finds():
     assert whole.some([], 3) == []
 
 
+def test_the_loop_of_a_whole_run_shortens_steps_as_ours(monkeypatch):
+    settings = {
+        "world.duration_s": 1_209_600,
+        "learning.attacks": [],
+        "learning.references": {"kriging_samples": 0, "central": False},
+        "learning.learner.hidden": [8, 4],
+        "learning.learner.batch_size": 128,  # in many short steps rounding grows to all there is
+        "learning.learner.step_limit": "polyak",
+        "learning.learner.learning_rate": 0.1,
+    }
+    _, parts = whole.taken_apart("campus", settings)
+    calls = parts["training"].calls
+    assert whole.training(calls, 6)[3]["updates"] < 1e-9
+    monkeypatch.setattr(whole, "POLYAK", 1.0)
+    assert whole.training(calls, 6)[3]["updates"] > 1e-3
+
+
 def test_distances_of_no_places_are_no_work_of_a_whole_run():
     rng = np.random.default_rng(1)
     points = sort_projections(rng.normal(size=(7, 2)), 12)
