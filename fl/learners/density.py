@@ -438,7 +438,7 @@ def compute_rank_correlation(a: FloatArray, b: FloatArray) -> float:
     y -= y.mean()
     size = np.sqrt((x @ x) * (y @ y))
     if size > 0:
-        return (x @ y) / size
+        return float((x @ y) / size)
     return nan
 
 

@@ -25,7 +25,7 @@ from functools import cached_property
 from typing import Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from netsim.columns import frozen, split_blocks
 from netsim.part import Part
@@ -108,13 +108,13 @@ class Convergence(Part):
     which weights are most concentrated, so that one A holds for all.
     """
 
-    strong_convexity: float = Field(1.0, gt=0)
+    strong_convexity: PositiveFloat = 1.0
     """strong convexity mu"""
-    smoothness: float = Field(10.0, gt=0)
+    smoothness: PositiveFloat = 10.0
     """smoothness L, at least mu"""
     dissimilarity: float = Field(1.2, ge=1)
     """dissimilarity d of local and global gradients (delta in the study)"""
-    learning_rate: float | None = Field(None, gt=0)
+    learning_rate: PositiveFloat | None = None
     """learning rate l of the bound, which may differ from that of the training; none: 0.01, or 1 /
     (L d^2 s) where that is less, with which A is least"""
     order: Literal["paper", "reordered"] = "reordered"

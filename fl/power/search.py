@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import inf
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from fl.power.bound import PowerLoss
 from netsim.columns import frozen, no_floats
@@ -31,14 +31,14 @@ class Limits(Part):
     total has none.
     """
 
-    each_min_w: float = Field(0.05, gt=0)
+    each_min_w: PositiveFloat = 0.05
     """smallest power of a UE, W (0.25 P0); without it an optimum may use one UE at low power as
     noise for all"""
-    each_max_w: float = Field(0.2, gt=0)
+    each_max_w: PositiveFloat = 0.2
     """largest power of a UE, W (P0)"""
     total_min_w: float = Field(0.0, ge=0)
     """smallest total power, W; the default is no limit"""
-    total_max_w: float = Field(1e6, gt=0)
+    total_max_w: PositiveFloat = 1000000.0
     """largest total power, W; the default is no limit"""
 
     def check(self, k: int) -> None:

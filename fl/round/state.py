@@ -55,8 +55,9 @@ def start_parts(setup: Setup, n_ue: int) -> States:
         "names": Names.start(pseudonyms, n_ue),
         "membership": {} if learning.membership is None else learning.membership.start(),
     }
-    for part in (*learning.withholding, *learning.curation, *learning.defenses):
-        states[part.word] = part.start(n_ue)
+    states |= {rule.word: rule.start(n_ue) for rule in learning.withholding}
+    states |= {step.word: step.start(n_ue) for step in learning.curation}
+    states |= {defense.word: defense.start(n_ue) for defense in learning.defenses}
     for attack in learning.attacks:
         states[attack.word] = attack.start()
     if learning.malicious is not None:

@@ -13,7 +13,7 @@ from netsim.columns import frozen
 from netsim.compiled import compiled
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.part import Part
+from netsim.part import Amount, Fraction, Part
 from netsim.radio.indoor_links import IndoorShadow
 from netsim.radio.path_loss import Pairs, PathLoss
 from netsim.rng import Rng
@@ -348,14 +348,14 @@ class Correlated(GaussianShadowing, kind="correlated"):
         "1991; Dietrich and Newsam, SIAM J. Sci. Comput. 18(4), 1997 (circulant embedding)"
     )
 
-    decorrelation_m: float = Field(50.0, gt=0, le=1e9)
+    decorrelation_m: Amount = 50.0
     """distance at which the correlation is 1/e, m"""
-    nlos_decorrelation_m: float | None = Field(None, gt=0, le=1e9)
+    nlos_decorrelation_m: Amount | None = None
     """the same without line of sight, m, which then has a separate field; none: one field,
     scaled"""
     indoor_decorrelation_m: float | None = Field(None, gt=0, le=1e5)
     """the same inside buildings, m, where each floor then has a separate field; none: as outside"""
-    site_correlation: float = Field(0.0, ge=0, le=1)
+    site_correlation: Fraction = 0.0
     """correlation between sites: 0 in TR 38.901, 0.5 in TR 36.814"""
 
     def choose_stds(self, law: PathLoss) -> Stds:

@@ -25,6 +25,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from netsim.part import Amount, Fraction, Positive, Share
 from netsim.radio import reception
 from netsim.radio.rate import (
     RATES,
@@ -47,7 +48,7 @@ class SharedBand(Uplink):
     """bandwidth of a cell, Hz"""
     noise_figure_db: float = Field(6.0, ge=0, le=40)
     """noise figure of the base station's receiver, dB"""
-    noise_w: float | None = Field(None, gt=0, le=1e6)
+    noise_w: Positive | None = None
     """noise power in the band, W; none: thermal noise (290 K) times the noise figure"""
     interference: Literal["none", "intra", "all"] = "all"
     """source of interference: none, UEs of the same cell (intra), or UEs of all cells (all)"""
@@ -56,14 +57,14 @@ class SharedBand(Uplink):
     time are exact"""
     norm_bound: float | None = Field(None, ge=1e-12, le=1e12)
     """largest L2 norm of a payload, for learning without a clip (required by noisy decoding)"""
-    deadline_s: float | None = Field(None, gt=0, le=1e9)
+    deadline_s: Amount | None = None
     """longest latency from the server's request to the last bit, s; later updates are lost; none:
     the round length"""
     interference_over_thermal_db: float = Field(0.0, ge=0, le=60)
     """interference from outside the world and thermal noise, over thermal noise alone (IoT), at
     base stations, dB: it raises their noise floor, counts as no privacy, and does not reach an
     eavesdropper's antenna"""
-    uplink_share: float = Field(1.0, gt=0, le=1)
+    uplink_share: Share = 1.0
     """share of the time in which UEs may send (TDD): it multiplies rates, so airtime and delay
     grow, and a UE spends its transmit power in this share of its airtime only; the broadcast keeps
     its rate"""
@@ -305,7 +306,7 @@ class Noma(SharedBand, kind="noma"):
     and cancels among them; with `intra` those of each cell apart, for others do not interfere.
     """
 
-    sic_residual: float = Field(0.0, ge=0, le=1)
+    sic_residual: Fraction = 0.0
     """share r of the power of a decoded signal that remains after cancellation"""
     group_size: int | None = Field(None, ge=1)
     """largest number of UEs superposed at a time; none: all of the cell"""

@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.round.tables import read_toml
+from netsim.columns import frozen
 from netsim.errors import BadInput, suggest_nearest
 from netsim.part import Part
 from netsim.safe import describe_file_kind
@@ -36,7 +37,7 @@ _ABOVE_ZERO = np.nextafter(0.0, 1.0)
 _KINDS = read_toml(__package__, "kinds.toml")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MedianBounds:
     """The median over seeds of `values` (n,) lies in [low, high]; NaN where a seed cannot say."""
 

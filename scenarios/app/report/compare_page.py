@@ -3,7 +3,7 @@ differs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from itertools import product
 from math import nan
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.units import FloatArray
 from scenarios.app.report.charts import CHARTS, QUANTITIES, Chart, Quantity
@@ -85,7 +86,7 @@ _OF_ATTACK = CHARTS["leakage"]
 _LOCATED = [QUANTITIES[name] for name in ("homes", "workplaces", "both")]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Member:
     """A run of a comparison; trends: (attack, law) -> times (n,) of merges and medians over tracks
     (n,).
@@ -350,27 +351,17 @@ def build_time_table(members: Members, attack: Mapping[str, str], reach: float) 
         sign = -1
     rows: Cells = []
     for label, name in attack.items():
-        times_s = []
-        named = []
+        ends = []
         for member in members:
             if member.label == label:
                 merge_s, values = _get_series(member, quantity)
-                is_good = sign * values >= sign * reach
-                first_s = np.append(merge_s[is_good], nan)[:1]
-                times_s.append(first_s[0])
-                named.append(
-                    find_latest(_get_series(member, QUANTITIES["homes"], name), first_s)[0]
-                )
-        reached_s = np.array(times_s)
-        reached = f"{np.isfinite(reached_s).sum()} of {len(times_s)}"
-        rows.append(
-            [
-                label,
-                _format_mean_cell(reached_s / second),
-                reached,
-                _format_mean_cell(np.array(named)),
-            ]
-        )
+                first_s = np.append(merge_s[sign * values >= sign * reach], nan)[:1]
+                homes = _get_series(member, QUANTITIES["homes"], name)
+                ends.append([first_s[0], find_latest(homes, first_s)[0]])
+        time_s, named = np.array(ends).T
+        reached = f"{np.isfinite(time_s).sum()} of {len(ends)}"
+        time_to_it = _format_mean_cell(time_s / second)
+        rows.append([label, time_to_it, reached, _format_mean_cell(named)])
     heads = ["variant", f"time to it ({unit})", "seeds that reach it", "homes named by then (%)"]
     says = (
         "Simulated time until the server first has such a model: mean over the seeds that reach "

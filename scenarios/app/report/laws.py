@@ -7,13 +7,12 @@ Shapes: n_time rounds that have a row; n_track columns, each a (UE, model) pair.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import inf, nan
 
 import numpy as np
 
-from netsim.columns import divide_or, number_row
+from netsim.columns import divide_or, frozen, number_row
 from netsim.units import FloatArray, IntArray
 from scenarios.app.results.read import (
     FILTER,
@@ -36,7 +35,7 @@ Law = Callable[..., Series]
 SMALLEST_M = 0.1  # nearer than this is drawn at this: a logarithmic axis has no zero
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class TimeGrid:
     """Rows laid out in time: a column of the table becomes (n_time, n_track), NaN where there is no
     row.

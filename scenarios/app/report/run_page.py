@@ -85,7 +85,7 @@ def build_run_page(run: Run) -> str:
     else:
         below.append(format_count(run.n_ue, "UE"))
     parts = [build_replay_chapter(run), *build_chapters(run), *build_last_chapters(run)]
-    return render_outcome(outcome, parts, below, facts=facts)
+    return render_outcome(replace(outcome, facts=facts), parts, below)
 
 
 def build_chapters(run: Run) -> list[Chapter]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from math import nan
 from pathlib import Path
 
 import numpy as np
 
+from netsim.columns import frozen
 from netsim.errors import format_count
 from netsim.units import FloatArray
 from rl.settings import BEST_RESPONSES, OPTIMUM, ORACLE, RANDOM
@@ -52,7 +53,7 @@ _HEADS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Seeds:
     """Trainings that differ in their seed. failed : seeds that have none."""
 
@@ -121,16 +122,14 @@ def build_training_page(seeds: Seeds) -> str:
         "training, mean": f"{mean_s:.0f} s",
     }
     outcome = build_training_outcome(seeds)
-    rule, policies = map(render_outcome_table, outcome.tables)
-    names = [row[0] for row in outcome.tables[1].rows]
+    _, policies = outcome.tables
+    explained = render_template("policies.html", names=[row[0] for row in policies.rows])
     chapters = [
         Chapter("training", "Training", [_draw_curve(seeds)]),
-        Chapter(
-            "policies-all", "Policies", [policies, render_template("policies.html", names=names)]
-        ),
+        Chapter("policies-all", "Policies", [render_outcome_table(policies), explained]),
         build_configuration(facts),
     ]
-    return render_outcome(outcome, chapters, [first.paper or ""], results=rule)
+    return render_outcome(outcome, chapters, [first.paper or ""], n_tables=1)
 
 
 # -- the answer

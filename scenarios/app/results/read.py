@@ -5,7 +5,6 @@ in one line.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationE
 from fl.round.tables import TABLES, read_toml
 from netsim.checkpoint import read_arrays
 from netsim.clock import DAY_S, Clock
-from netsim.columns import no_places
+from netsim.columns import frozen, no_places
 from netsim.errors import BadInput
 from netsim.notice import Notice
 from netsim.record import Column
@@ -169,7 +168,7 @@ class Manifest(BaseModel, strict=True):
         return f"{self.clock.to_text(0.0)} to {self.clock.to_text(self.duration_s)}"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Run:
     """Everything that a page is made from. Files of the folder are read once, when they are first
     asked for.

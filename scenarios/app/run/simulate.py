@@ -19,6 +19,7 @@ from fl.round.final import (
 )
 from fl.round.server import LearningServer
 from fl.round.state import RoundState, start_state
+from netsim.columns import frozen
 from netsim.notice import Notice
 from netsim.radio.downlink import receive_broadcast
 from netsim.record import Recorder, write_json
@@ -59,7 +60,7 @@ NO_SERVICE_DBM = -140.0  # the least RSRP that a UE reports in LTE (3GPP TS 36.1
 MAX_KEPT_SAMPLES = 500_000  # that are kept: 20 MB
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RadioSamples:
     """Samples of q quantities in bounded memory: all of them up to a number, beyond it a random
     share.
