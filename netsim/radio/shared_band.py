@@ -25,7 +25,6 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from netsim.columns import copy_with
 from netsim.radio import reception
 from netsim.radio.rate import (
     RATES,
@@ -184,7 +183,7 @@ class SharedBand(Uplink):
     def snr_per_w(self, cohort: Cohort) -> FloatArray:
         """SNR at 1 W (n,) of each UE at its own base station over thermal noise; 0 without one."""
         at_1_w = cohort.with_power_w(np.ones(len(cohort.serving)))
-        return compute_signal_w(at_1_w) / self.band_noise_w()
+        return at_1_w.signal_w / self.band_noise_w()
 
     def eavesdrop(
         self, cohort: Cohort, payload: Payload, sent: Channel, group_of: IntArray | None = None
@@ -204,7 +203,7 @@ class SharedBand(Uplink):
         }
         receiver = self.model_copy(update=limits)
         serving = np.where(sent.rate_bps > 0, cohort.serving, -1)
-        on_air = copy_with(cohort, serving=serving)
+        on_air = replace(cohort, serving=serving)
         at_antenna = receiver.compute_channel(
             on_air, payload, receiver.receive_overheard(on_air, group_of)
         )
@@ -231,16 +230,6 @@ class SharedBand(Uplink):
         return float(bound / sqrt(payload.n_numbers))
 
 
-def compute_signal_w(cohort: Cohort, unit_w: float = 1.0) -> FloatArray:
-    """Power (n,) of each UE at its own base station after combining its antennas, in units of
-    unit_w; 0 without one.
-    """
-    if not cohort.gain.shape[1]:
-        return np.zeros(len(cohort.serving))
-    signal_w = cohort.power_w * cohort.own_strength
-    return np.where((cohort.serving >= 0) & np.isfinite(signal_w), signal_w / unit_w, 0.0)
-
-
 class Oma(SharedBand, kind="oma"):
     r"""The band of a cell divided equally among its m UEs, all at once (FDMA), maximum-ratio
     combining.
@@ -258,15 +247,15 @@ class Oma(SharedBand, kind="oma"):
     example = {"kind": "oma", "norm_bound": 1.0}
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        heard = self.receive_granted(cohort, self.receive, self.find_deaf(cohort))
+        deaf = self.find_deaf(cohort)
+        heard = self.receive_granted(cohort, cohort.serving >= 0, self.receive, deaf)
         return self.compute_channel(cohort, payload, heard)
 
-    def receive(self, cohort: Cohort) -> Decoded:
+    def receive(self, cohort: Cohort, on: BoolArray) -> Decoded:
         cell = np.maximum(cohort.serving, 0)
-        has = cohort.serving >= 0
         n_bs = cohort.gain.shape[1]
-        sharing = np.maximum(np.bincount(cell[has], minlength=n_bs), 1)[cell]
-        signal = compute_signal_w(cohort)
+        sharing = np.maximum(np.bincount(cell[on], minlength=n_bs), 1)[cell]
+        signal = cohort.signal_w
         thermal = self.band_noise_w() / sharing
         noise = thermal * self.compute_noise_rise()
         if self.interference == "all":
@@ -274,7 +263,7 @@ class Oma(SharedBand, kind="oma"):
             arrives = cohort.power_w[:, None] * cohort.strength / antennas
             is_other = np.arange(n_bs) != cohort.serving[:, None]
             # of an absent UE the gain is NaN
-            arrives = np.where(has[:, None] & is_other, arrives, 0.0)
+            arrives = np.where(on[:, None] & is_other, arrives, 0.0)
             noise += arrives.sum(axis=0)[cell] / sharing
         sinr = signal / noise
         sinr = np.where(np.isfinite(sinr), sinr, 0.0)
@@ -285,7 +274,7 @@ class Oma(SharedBand, kind="oma"):
         fading = None if cohort.fading is None else np.repeat(cohort.fading, n_cells, axis=1)
         # the antenna in the place of every base station
         gain = np.repeat(cohort.gain, n_cells, axis=1)
-        return self.receive(replace(cohort, gain=gain, fading=fading))
+        return self.receive(replace(cohort, gain=gain, fading=fading), cohort.serving >= 0)
 
 
 class Noma(SharedBand, kind="noma"):
@@ -326,38 +315,40 @@ class Noma(SharedBand, kind="noma"):
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         group_of = self.group_ues(cohort)
         hear = partial(self._receive_groups, group_of=group_of)
-        heard = self.receive_granted(cohort, hear, self.find_deaf(cohort))
+        heard = self.receive_granted(cohort, cohort.serving >= 0, hear, self.find_deaf(cohort))
         return self.compute_channel(cohort, payload, heard, group_of if self.groups_ues else None)
 
-    def receive(self, cohort: Cohort) -> Decoded:
-        return self._receive_groups(cohort, np.zeros(len(cohort.ue), int))
+    def receive(self, cohort: Cohort, on: BoolArray) -> Decoded:
+        return self._receive_groups(cohort, on, super().group_ues(cohort))
 
-    def _receive_groups(self, cohort: Cohort, group_of: IntArray) -> Decoded:
-        sinr = self.compute_sinr(cohort, self.compute_noise_floor_w(), group_of)
-        return Decoded(sinr, compute_signal_w(cohort, self.band_noise_w()), self.rate_bps(sinr))
+    def _receive_groups(self, cohort: Cohort, on: BoolArray, group_of: IntArray) -> Decoded:
+        sinr = self.compute_sinr(cohort, self.compute_noise_floor_w(), group_of, on)
+        return Decoded(sinr, cohort.signal_w / self.band_noise_w(), self.rate_bps(sinr))
 
     def receive_overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
         together = super().group_ues(cohort) if group_of is None else group_of
         if self.interference == "intra":
             n_groups = together.max(initial=0) + 1
             together = together + n_groups * np.maximum(cohort.serving, 0)
-        return self._receive_groups(
-            copy_with(cohort, serving=np.minimum(cohort.serving, 0)), together
-        )
+        at_antenna = replace(cohort, serving=np.minimum(cohort.serving, 0))
+        return self._receive_groups(at_antenna, cohort.serving >= 0, together)
 
     def group_ues(self, cohort: Cohort) -> IntArray:
         """As `Uplink.group_ues`: `group_size` of a cell, by received power."""
         if self.group_size is None:
             return super().group_ues(cohort)
-        return reception.group_by_power(compute_signal_w(cohort), cohort.serving, self.group_size)
+        return reception.group_by_power(cohort.signal_w, cohort.serving, self.group_size)
 
-    def compute_sinr(self, cohort: Cohort, noise_w: float, group_of: IntArray) -> FloatArray:
-        """SINR (n,) of every UE, 0 without a cell."""
+    def compute_sinr(
+        self, cohort: Cohort, noise_w: float, group_of: IntArray, on: BoolArray
+    ) -> FloatArray:
+        """SINR (n,) of the UEs on (n,), which have a cell."""
         if self.interference == "none":
-            return compute_signal_w(cohort, noise_w)
+            return cohort.signal_w / noise_w
         receiver = reception.Cancellation(
             noise_w, self.sic_residual, self.interference == "all", self.min_sinr()
         )
-        return reception.compute_noma_sinr(
-            cohort.power_w, cohort.outer, cohort.serving, group_of, receiver
+        order = cohort.decoding_order
+        return reception.compute_sorted_sinr(
+            order[on[order]], cohort.power_w, cohort.outer, cohort.serving, group_of, receiver
         )
