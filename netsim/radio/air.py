@@ -308,11 +308,10 @@ class EventUplink:
         step_s = self.interface.step_s
         block_s = self.interface.block_s
         own_s = lives.find_ends().next_s
-        sends = (lives.stage == SENDING) & (lives.rate_bps > 0)
+        sends = lives.stage == SENDING
         waits = (lives.stage == WAITING).any()
-        silent = ((lives.stage == SENDING) & ~sends).any()
         holds_rates = self.interface.link_adaptation == "grant" and self._scheduled is None
-        if holds_rates and self.on_end is None and not waits and not silent:
+        if holds_rates and self.on_end is None and not waits and (lives.rate_bps[sends] > 0).all():
             one = sends & (lives.submission == self.last_submission)
             own_s[one] = own_s[one].max(initial=-inf)
         next_s = float(own_s.min(initial=inf))

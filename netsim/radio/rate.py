@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.part import OneOf, Part
-from netsim.units import BOLTZMANN_J_K, FloatArray, ratio_from_db
+from netsim.units import BOLTZMANN_J_K, FloatArray, find_ratio
 
 _TEMPERATURE_K = 290.0
 
@@ -69,9 +69,7 @@ class AdaptedRate(Part):
     @property
     def law(self) -> Adaptation:
         """The law in numbers."""
-        return Adaptation(
-            self.attenuation, self.max_bps_per_hz, float(ratio_from_db(self.min_sinr_db))
-        )
+        return Adaptation(self.attenuation, self.max_bps_per_hz, find_ratio(self.min_sinr_db))
 
 
 class RateLaw(Part):

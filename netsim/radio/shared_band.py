@@ -35,7 +35,7 @@ from netsim.radio.rate import (
     compute_thermal_noise_w,
 )
 from netsim.radio.uplink import Channel, Cohort, Decoded, Payload, Uplink, compute_noise_std
-from netsim.units import BoolArray, FloatArray, IntArray, ratio_from_db
+from netsim.units import BoolArray, FloatArray, IntArray, find_ratio
 
 _ROUNDING = 1e-9  # relative, of bits that are computed from airtime and rate
 
@@ -105,7 +105,7 @@ class SharedBand(Uplink):
         return compute_thermal_noise_w(self.bandwidth_hz, self.noise_figure_db)
 
     def compute_noise_rise(self) -> float:
-        return float(ratio_from_db(self.interference_over_thermal_db))
+        return find_ratio(self.interference_over_thermal_db)
 
     def share_of_time(self) -> float:
         return self.uplink_share
@@ -135,6 +135,16 @@ class SharedBand(Uplink):
         return max(
             self.floor_sinr(), 0.0 if self.max_ser is None else compute_min_snr(self.max_ser)
         )
+
+    def plan(self, cohort: Cohort, payload: Payload) -> Channel:
+        group_of = self.group_ues(cohort) if self.groups_ues else None
+        hear = partial(self.receive, group_of=group_of)
+        heard = self.receive_granted(cohort, cohort.serving >= 0, hear, self.find_deaf(cohort))
+        return self.compute_channel(cohort, payload, heard, group_of)
+
+    @abstractmethod
+    def receive(self, cohort: Cohort, on: BoolArray, group_of: IntArray | None = None) -> Decoded:
+        """As `Uplink.receive`; of UEs that send in groups (n,), None: all at once."""
 
     def compute_channel(
         self, cohort: Cohort, payload: Payload, heard: Decoded, group_of: IntArray | None = None
@@ -246,12 +256,7 @@ class Oma(SharedBand, kind="oma"):
     reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.1"
     example = {"kind": "oma", "norm_bound": 1.0}
 
-    def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        deaf = self.find_deaf(cohort)
-        heard = self.receive_granted(cohort, cohort.serving >= 0, self.receive, deaf)
-        return self.compute_channel(cohort, payload, heard)
-
-    def receive(self, cohort: Cohort, on: BoolArray) -> Decoded:
+    def receive(self, cohort: Cohort, on: BoolArray, group_of: IntArray | None = None) -> Decoded:
         cell = np.maximum(cohort.serving, 0)
         n_bs = cohort.gain.shape[1]
         sharing = np.maximum(np.bincount(cell[on], minlength=n_bs), 1)[cell]
@@ -312,17 +317,9 @@ class Noma(SharedBand, kind="noma"):
     def groups_ues(self) -> bool:  # type: ignore[override]
         return self.group_size is not None
 
-    def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        group_of = self.group_ues(cohort)
-        hear = partial(self._receive_groups, group_of=group_of)
-        heard = self.receive_granted(cohort, cohort.serving >= 0, hear, self.find_deaf(cohort))
-        return self.compute_channel(cohort, payload, heard, group_of if self.groups_ues else None)
-
-    def receive(self, cohort: Cohort, on: BoolArray) -> Decoded:
-        return self._receive_groups(cohort, on, super().group_ues(cohort))
-
-    def _receive_groups(self, cohort: Cohort, on: BoolArray, group_of: IntArray) -> Decoded:
-        sinr = self.compute_sinr(cohort, self.compute_noise_floor_w(), group_of, on)
+    def receive(self, cohort: Cohort, on: BoolArray, group_of: IntArray | None = None) -> Decoded:
+        together = super().group_ues(cohort) if group_of is None else group_of
+        sinr = self.compute_sinr(cohort, self.compute_noise_floor_w(), together, on)
         return Decoded(sinr, cohort.signal_w / self.band_noise_w(), self.rate_bps(sinr))
 
     def receive_overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
@@ -331,7 +328,7 @@ class Noma(SharedBand, kind="noma"):
             n_groups = together.max(initial=0) + 1
             together = together + n_groups * np.maximum(cohort.serving, 0)
         at_antenna = replace(cohort, serving=np.minimum(cohort.serving, 0))
-        return self._receive_groups(at_antenna, cohort.serving >= 0, together)
+        return self.receive(at_antenna, cohort.serving >= 0, together)
 
     def group_ues(self, cohort: Cohort) -> IntArray:
         """As `Uplink.group_ues`: `group_size` of a cell, by received power."""

@@ -190,15 +190,16 @@ class Transmissions(Columns):
         if not len(rows):
             return
         span_s = time_s - self.since_s[rows]
-        rate_bps = self.rate_bps[rows]
-        on_air = self.stage[rows] == SENDING
-        waits = (self.stage[rows] == WAITING) | (on_air & (rate_bps == 0))
-        sends = on_air & (rate_bps != 0)
-        self.waited_s[rows[waits]] += span_s[waits]
-        bits = np.multiply(rate_bps, span_s, out=np.zeros(len(rows)), where=sends & (span_s > 0))
-        bits = np.minimum(bits, self.left_bits[rows])
-        self._send(rows[sends], span_s[sends], bits[sends])
         self.since_s[rows] = time_s
+        stage = self.stage[rows]
+        sends = (stage == SENDING) & (self.rate_bps[rows] > 0)
+        waits = ~sends & (stage != PREPARING)
+        self.waited_s[rows[waits]] += span_s[waits]
+        rows = rows[sends]
+        span_s = span_s[sends]
+        bits = np.zeros(len(rows))
+        np.multiply(self.rate_bps[rows], span_s, out=bits, where=span_s > 0)
+        self._send(rows, span_s, np.minimum(bits, self.left_bits[rows]))
 
     def _send(self, rows: IntArray, span_s: FloatArray, bits: FloatArray) -> None:
         """Count bits (k,) that rows (k,) sent within spans (k,)."""
@@ -260,11 +261,10 @@ class Transmissions(Columns):
         changed = heard.rate_bps != self.rate_bps[rows]
         changed |= heard.sinr != self.sinr[rows]
         changed |= heard.snr != self.snr[rows]
-        if changed.any():
-            self.settle(rows[changed], time_s)
-            self.sinr[rows] = heard.sinr
-            self.snr[rows] = heard.snr
-            self.rate_bps[rows] = heard.rate_bps
+        self.settle(rows[changed], time_s)
+        self.sinr[rows] = heard.sinr
+        self.snr[rows] = heard.snr
+        self.rate_bps[rows] = heard.rate_bps
         self.decoded[rows] = decoded
         is_first = (heard.rate_bps > 0) & np.isnan(self.granted_s[rows])
         self.granted_s[rows[is_first]] = time_s
