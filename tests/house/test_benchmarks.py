@@ -112,9 +112,9 @@ ROWS = {
     ),
     "uploads": (
         uploads.rows,
-        (uploads.Bench((2, 3), (2,), 2, SHORT, 3, ((1, LONG), (4, SHORT))), 0),
+        (uploads.Bench((2, 3), (2,), 2, SHORT, ((2, LONG), (3, SHORT))), 0),
         None,
-        ".-?.+?..?.+",
+        "..?-+?-+?..?.+",
     ),
     "world": (
         command.world,
