@@ -64,6 +64,7 @@ def play_ahead(
     finally:
         process.kill()
         process.join()
+        _shared.clear()
 
 
 def _get_shared(kind: type) -> object:
