@@ -67,12 +67,17 @@ class _Regression(Gradients):
         inputs = np.column_stack([data.x, np.ones(len(data.x))])
         self.x = inputs.astype(settings.dtype)
         self.y = np.asarray(data.y, dtype=settings.dtype)
+        self.g = np.zeros((len(data.ue), net.n_parameters), settings.dtype)
         self.loss = np.zeros(len(data.ue))
 
     def compute(self, w: FloatArray, batches: Batches) -> FloatArray:
-        g = np.zeros_like(w)
+        g = self.g[: len(w)]
         masks = self._draw_masks(batches)
-        _write_gradients(w, g, self.x, self.y, masks, batches, self.shape, self.loss)
+        for i, slope in enumerate(g):
+            chosen = batches.order[batches.start[i] : batches.end[i]]
+            self.loss[i] = _write_gradient(
+                w[i], slope, self.x[chosen], self.y[chosen], masks[i], self.shape
+            )
         return g
 
     def limit(self, g: FloatArray) -> None:
@@ -197,33 +202,16 @@ def _descend(
 
 
 @compiled
-def _write_gradients(
-    w: FloatArray,
-    g: FloatArray,
-    z: FloatArray,
-    y: FloatArray,
-    masks: FloatArray,
-    batches: Batches,
-    shape: _Shape,
-    loss: FloatArray,
-) -> None:
-    """Writes g (k, d) and loss (k,): gradients and values of the mean squared error of networks w
-    (k, d), each on its batch of samples z (N, inputs + 1), whose last number is 1, and y (N,).
-    Entries of frozen layers are left alone.
-
-    masks (k, B, hidden units) multiply activations; with B = 0 there are none. Weights and biases
-    of a layer are one matrix (in + 1, out).
-    """
-    for i in range(len(w)):
-        chosen = batches.order[batches.start[i] : batches.end[i]]
-        loss[i] = _write_gradient(w[i], g[i], z[chosen], y[chosen], masks[i], shape)
-
-
-@compiled
 def _write_gradient(
     w: FloatArray, g: FloatArray, x: FloatArray, y: FloatArray, masks: FloatArray, shape: _Shape
 ) -> float:
-    """The same of one network w (d,) and its batch x (n, inputs + 1), y (n,); returns the loss."""
+    """Writes g (d,), the gradient of the mean squared error of a network w (d,) on its batch x (n,
+    inputs + 1), whose last number is 1, and y (n,); returns the error. Entries of frozen layers are
+    left alone.
+
+    masks (B, hidden units) multiply activations; with B = 0 there are none. Weights and biases of a
+    layer are one matrix (in + 1, out).
+    """
     n = len(x)
     last = len(shape.sizes) - 2
     unit = 0
