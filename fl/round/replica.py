@@ -71,8 +71,8 @@ class PublicReplica:
         name = self.phase.name
         draws = PhaseDraws(rng)
         n_ue, before = self._restore_states(data, state or {})
-        states = {step.word: step.start(n_ue) for step in learning.curation}
-        states |= {defense.word: defense.start(n_ue) for defense in learning.defenses}
+        parts = (*learning.curation, *learning.defenses)
+        states = {part.word: part.start(n_ue) for part in parts}
         states["learner"] = learning.learner.start_ues(n_ue)
         if self.fresh:
             states[f"server_optimiser.{name}"] = learning.server_optimiser.start()
@@ -119,7 +119,6 @@ class PublicReplica:
         name = self.phase.name
         base = self.base
         n = len(received.updates.ue)
-        is_targeted = np.ones(n, dtype=np.bool_)
         weights = np.ones(n)
         after = base
         if learning.threat.observes != "updates":
@@ -135,5 +134,5 @@ class PublicReplica:
                 states_of_play |= {word: states[word] for word in states_of_play}
         models = (base, after)
         return learning.threat.grant_view(
-            learning.learner, name, received, weights, is_targeted, models, rng
+            learning.learner, name, received, weights, received.decoded, models, rng
         )

@@ -248,6 +248,8 @@ def train_from_options(args: Namespace) -> None:
         raise BadInput("--gate: plays rules and trains nothing; leave --steps out")
     if args.steps is not None:
         overrides |= {"train.steps": args.steps}
+    if args.quick:
+        overrides = {"train.task.eval_worlds": 1, "train.task.held_out": 2} | overrides
     scenario = scenario.with_changes(overrides)
     name = name_scenario(args.scenario)
     if args.gate:
