@@ -12,11 +12,11 @@ from math import nan
 
 import numpy as np
 from scipy.special import stdtrit
-from scipy.stats import rankdata
 
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_Z = 1.959963984540054  # of a 95 % interval
+Z_95 = 1.959963984540054
+"""half the width of a normal law's 95 % interval, in standard deviations"""
 _TAIL = 0.975
 NO_INTERVAL = (nan, nan, nan)
 
@@ -84,7 +84,7 @@ def compute_tpr_percent_with_interval(
         sums = _sum_groups(is_above - share, group[member])
         variance = (sums**2).sum() / worth**2
         worth = min(max(share * (1 - share) / variance, 1.0), worth) if variance > 0 else len(sums)
-    wide = _Z**2 / worth
+    wide = Z_95**2 / worth
     roots = np.roots((1 + wide, -2 * share - wide, share**2))
     low, high = np.sort(roots).tolist()
     return 100 * share, 100 * max(low, 0.0), 100 * min(high, 1.0)
@@ -94,9 +94,12 @@ def _compute_placements(score: FloatArray, member: BoolArray) -> FloatArray:
     """Share of the non-members below each member, and of the members above each non-member, ties
     half: (N,).
     """
-    below = rankdata(score)
-    for side in (member, ~member):
-        below[side] = (below[side] - rankdata(score[side])) / (len(score) - side.sum())
+    below = np.full(len(score), nan)
+    if not np.isnan(score).any():
+        for side in (member, ~member):
+            others = np.sort(score[~side])
+            ends = [np.searchsorted(others, score[side], end) for end in ("left", "right")]
+            below[side] = sum(ends) / 2 / len(others)
     return np.where(member, below, 1 - below)
 
 

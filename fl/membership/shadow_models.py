@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 from pydantic import Field
-from scipy.stats import norm
 
 from fl.membership.base import AskedRecords, Inference
 from netsim.units import BoolArray, FloatArray
@@ -57,6 +56,8 @@ class Lira(ShadowInference, kind="lira"):
         mean, std = _fit_normal(shadow_phi, ~inside)
         if self.mode == "offline":
             return (phi - mean) / std
+        from scipy.stats import norm  # here, since it loads for long
+
         return norm.logpdf(phi, *_fit_normal(shadow_phi, inside)) - norm.logpdf(phi, mean, std)
 
 

@@ -220,6 +220,8 @@ def tabulate_account(
     switching : mechanisms whose draws the channel's noise may replace; where it never did,
     `with_channel` is epsilon.
     """
+    if not len(spends["unit"]):
+        return []
     import pandas as pd  # here, since it loads for long
 
     table = pd.DataFrame({name: np.asarray(column) for name, column in spends.items()})

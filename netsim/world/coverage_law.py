@@ -121,10 +121,10 @@ def _average_clipped(
     mean: FloatArray, std: float, clip_dbm: tuple[float, float] | None
 ) -> FloatArray:
     """E clip(X) of X ~ N(mean, std^2), clipped to the range of reports, if there is one."""
-    from scipy.stats import norm
-
     if clip_dbm is None:
         return mean
+    from scipy.stats import norm  # here, since it loads for long
+
     low, high = clip_dbm
     law = norm(mean, max(std, _MIN_STD_DB))
     share = law.cdf(high) - law.cdf(low)

@@ -305,12 +305,10 @@ def _to_word(value: Value) -> str:
 
 def choose_engine(args: Namespace) -> Engine:
     """Return the engine, of --on and its options."""
-    for option, is_given, on in (
-        ("--address", args.address is not None, "ray"),
-        ("--slurm", args.slurm, "slurm"),
-    ):
-        if is_given and args.on != on:
-            raise BadInput(f"{option}: needs --on {on}")
+    if args.address is not None and args.on != "ray":
+        raise BadInput("--address: needs --on ray")
+    if args.slurm and args.on != "slurm":
+        raise BadInput("--slurm: needs --on slurm")
     if args.on == "ray":
         from scenarios.app.run.clusters import OnRay
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from math import inf, nan
+from math import inf, nan, sqrt
 from typing import TypeVar
 
 import numpy as np
 
+from fl.membership.roc import Z_95
 from netsim.columns import number_row
 from netsim.units import FloatArray
 
@@ -71,11 +72,11 @@ Quartiles = tuple[float, float, float]
 
 def compute_ci95_half_width(values: FloatArray | list[float]) -> float:
     """Compute half of the 95 % interval of a mean, by Student's t; NaN for one value."""
-    from scipy.stats import t
+    from scipy.special import stdtrit  # here, since it loads for long
 
     n = len(values)
     if n > 1:
-        return float(t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n))
+        return float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / np.sqrt(n))
     return nan
 
 
@@ -90,12 +91,15 @@ def format_mean(values: FloatArray) -> str:
 
 def compute_percent_and_wilson_interval(hits: int, n: int) -> tuple[float, float, float]:
     """Compute percent of `hits` in `n`, with Wilson's 95 % interval; NaN of none."""
-    from scipy.stats import binomtest
-
     if not n:
         return nan, nan, nan
-    interval = binomtest(hits, n).proportion_ci(method="wilson")
-    return 100 * hits / n, 100 * float(interval.low), 100 * float(interval.high)
+    share = hits / n
+    whole = 2 * (n + Z_95**2)
+    middle = (2 * n * share + Z_95**2) / whole
+    half = Z_95 / whole * sqrt(4 * n * share * (1 - share) + Z_95**2)
+    low = middle - half if hits else 0.0
+    high = middle + half if hits < n else 1.0
+    return 100 * hits / n, 100 * low, 100 * high
 
 
 def format_figure(value: float, unit: str = "") -> str:

@@ -102,9 +102,9 @@ def judge_share(hits: int, n: int, chances: Sequence[float]) -> str:
     known_chances = [chance for chance in chances if not isnan(chance)]
     if not n or not known_chances:
         return INCONCLUSIVE
-    from scipy.stats import binom
+    from scipy.special import bdtrc  # here, since it loads for long
 
-    if hits and binom.sf(hits - 1, n, max(known_chances) / 100.0) <= MOST_BY_CHANCE:
+    if hits and bdtrc(hits - 1, n, max(known_chances) / 100.0) <= MOST_BY_CHANCE:
         return FOUND
     return judge_interval(-inf, compute_percent_and_wilson_interval(hits, n)[2], max(known_chances))
 

@@ -20,6 +20,8 @@ from netsim.errors import BadInput
 
 OPTION = "--memory-gb"
 VARIABLE = "NETSIM_MEMORY_GB"
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""variables of how many threads PyTorch starts"""
 GB = 1e9
 _SELF = Path("/proc/self")
 _REMEDY = (
@@ -57,18 +59,25 @@ DEFAULT_RESOURCES = Resources()
 
 @contextmanager
 def use_one_thread() -> Generator[None]:
-    """Linear algebra on one thread: sums keep their order, results their bits."""
+    """Linear algebra on one thread: sums keep their order, results their bits.
+
+    PyTorch loads for long, and is not loaded for that where the environment sets its threads.
+    """
     import scipy.linalg  # noqa: F401 - compiled loops call its BLAS, which is limited only if it is there by now
-    import torch
     from threadpoolctl import threadpool_limits
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(limits=1):
+    with threadpool_limits(limits=1):
+        if {os.environ.get(name) for name in THREADS} == {"1"}:
             yield
-    finally:
-        torch.set_num_threads(before)
+            return
+        import torch
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 def resolve_limit_bytes(memory_gb: float | None, environ: Mapping[str, str] = os.environ) -> float:

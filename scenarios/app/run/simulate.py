@@ -175,8 +175,6 @@ class RadioPlay(Play):
         return rows[np.isfinite(got.rsrp_dbm)]
 
     def finish(self) -> Fields:
-        from scipy.stats import ks_2samp
-
         samples = self.memory.samples
         percent = np.arange(101.0)
         outdoor, indoor = samples.count.tolist()
@@ -200,6 +198,8 @@ class RadioPlay(Play):
                     "radio_cdf", {**names, "percent": percent, "value": values[:, k]}
                 )
             if name in measured and outdoor + indoor:
+                from scipy.stats import ks_2samp  # here, since it loads for long
+
                 ks = ks_2samp(
                     samples.select(compared)[:, k], measured[name], method="asymp"
                 ).statistic
