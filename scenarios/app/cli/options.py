@@ -19,6 +19,7 @@ from scenarios.app.study import Fields, Record, Value
 if TYPE_CHECKING:
     from scenarios.app.run.executor import Engine
     from scenarios.app.run.how import Resources
+    from scenarios.app.study.load import Scenario
 
 
 WIDTH = 100  # columns of tables
@@ -237,6 +238,14 @@ def collect_overrides(args: Namespace) -> Fields:
     if getattr(args, "against", None) is not None:
         overrides["measured"] = args.against
     return overrides
+
+
+def read_scenario(args: Namespace, more: Record | None = None) -> tuple[str, Scenario]:
+    """Return the name of a scenario, and the scenario with what options change, and more."""
+    from scenarios.app.study.load import Scenario
+
+    changes = {**collect_overrides(args), **(more or {})}
+    return name_scenario(args.scenario), Scenario.from_source(args.scenario, changes)
 
 
 def name_scenario(scenario: str) -> str:
