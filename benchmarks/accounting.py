@@ -19,6 +19,7 @@ from time import process_time
 
 import numpy as np
 
+from benchmarks.paired import without
 from benchmarks.world import Row, digits
 from fl.privacy import rdp
 from fl.privacy.compose import RoundKinds, compute_rdp_epsilon
@@ -102,7 +103,8 @@ def _against(
     try:
         begun["peer"] = f"{peer} {version(peer)}"
     except PackageNotFoundError:
-        return {**begun, "reason": f"{peer} is not installed; pip install 'netsim-fl[bench]'"}
+        reason = f"{peer} is not installed; pip install 'netsim-fl[bench]'"
+        return {**without(work, peer, bar, reason), "subject": "accounting"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = ours(z, q), account(given[:2], q)  # both are loaded

@@ -56,7 +56,7 @@ def commands(most_s: tuple[float | None, ...]) -> tuple[Start, ...]:
         Start("import netsim", "import netsim", most_s[0], "pass"),
         Start(
             "netsim --help",
-            "import scenarios.app.cli.commands as c; c.parser().format_help()",
+            "import scenarios.app.cli.commands as c; c.build_parser().format_help()",
             most_s[1],
             "pass",
         ),

@@ -1,11 +1,13 @@
 """A whole run, beside the same run in which five parts are loops as one writes them with PyTorch
 and NumPy.
 
-A run is played while what these parts are given is kept, and the CPU time of each part is taken;
-then the loops are played on the same. The other program is ours in all else: streets, movement,
-radio, other references, the page.
+Both have `CORES` cores, and what counts is wall time: on a machine that does something else, no
+figure of it holds. A run is played with as many workers; then once more with one, while what these
+parts are given is kept and each part is timed; then the loops are played on the same, with as many
+threads of PyTorch and BLAS. The other program is ours in all else: streets, movement, radio, other
+references, the page, one thing after another.
 
-    theirs = run - our parts + loops        ratio = theirs / run
+    theirs = run with one worker - our parts + loops        ratio = theirs / run
 
 `training`  a device, an epoch and a batch after the other: autograd, weights changed in place; our
 orders of samples
@@ -22,26 +24,28 @@ quantiles of all
             `ot.wasserstein_1d`; projections of people's points are given, and sorted once for all
             sets
 
-Loops are given an even part of the work, and their time is scaled to all of it (`given`: pieces, of
-how many: devices, searches, sets). `updates` and `distances` are the largest relative differences
-from ours there, `losses` the mean of the least losses of both: they do the same work.
+Rows of parts compare ours with one worker. Loops are given an even part of the work, and their time
+is scaled to all of it (`given`: pieces, of how many: devices, searches, sets). `updates` and
+`distances` are the largest relative differences from ours there, `losses` the mean of the least
+losses of both: they do the same work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import process_time
+from time import perf_counter
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 from benchmarks.inversion_peers import Loop
 from benchmarks.training_peers import descended, squared
@@ -53,41 +57,43 @@ from fl.networks import mlp, sgd_regression
 from fl.optimisers import Adam
 from netsim.columns import number_row
 from netsim.units import FloatArray
+from netsim.workers import use_workers
 from scenarios import load, run
 
 Call = tuple[tuple[Any, ...], Any]
 Loops = tuple[float, int, int, dict[str, Any]]
-"""CPU seconds of a loop, scaled to all; pieces that it was given, of how many; what was compared"""
+"""seconds of a loop, scaled to all; pieces that it was given, of how many; what was compared"""
+CORES = 2
+"""that both programs have"""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Scenarios with settings, pieces of each part that loops are given, times that a run is
-    played, least ratio.
+    """Scenarios with settings and the least ratio, pieces of each part that loops are given, times
+    that a run is played.
     """
 
-    runs: tuple[tuple[str, dict[str, Any]], ...]
+    runs: tuple[tuple[str, dict[str, Any], float | None], ...]
     pieces: int
     turns: int
-    bar: float | None = None
 
 
-FULL = Bench((("city", {}), ("campus", {})), 40, 3, 10.0)
-_TICK_S = 1e-6  # of clocks of CPU time: shorter work reads as none
+FULL = Bench((("city", {}, 10.0), ("campus", {}, 8.0)), 40, 3)
+_TICK_S = 1e-6  # of clocks: shorter work reads as none
 _BRIEF = {
     "learning.references": {"kriging_samples": 0, "central_epochs": 2},
     "learning.learner.hidden": [8, 4],
 }
 SMALL = Bench(
-    (("campus", {"world.duration_s": 1_209_600, "learning.leakage": {}, **_BRIEF}),), 3, 1
+    (("campus", {"world.duration_s": 1_209_600, "learning.leakage": {}, **_BRIEF}, None),), 3, 1
 )
 
 
 @dataclass
 class Part:
-    """Calls of a part, and the CPU seconds that they took."""
+    """Calls of a part, and the seconds that they took."""
 
-    cpu_s: float = 0.0
+    took_s: float = 0.0
     calls: list[Call] = field(default_factory=list)
 
     def around(self, work: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,18 +101,38 @@ class Part:
 
         @wraps(work)
         def kept(*arguments: Any) -> Any:
-            began = process_time()
+            began = perf_counter()
             found = work(*arguments)
-            self.cpu_s += process_time() - began
+            self.took_s += perf_counter() - began
             self.calls.append((arguments, found))
             return found
 
         return kept
 
 
-def played(name: str, settings: dict[str, Any]) -> tuple[float, dict[str, Part]]:
-    """CPU seconds of a run, and its parts."""
+@contextmanager
+def use_cores(count: int) -> Generator[None]:
+    """Within, runs of ours have as many workers, and PyTorch and BLAS as many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        with threadpool_limits(count), use_workers(count):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def played(name: str, settings: dict[str, Any], workers: int) -> float:
+    """Seconds of a run with so many workers."""
     study = load(name, settings)
+    with TemporaryDirectory() as folder, use_cores(workers):
+        began = perf_counter()
+        run(study, Path(folder) / "run")
+        return perf_counter() - began
+
+
+def taken_apart(name: str, settings: dict[str, Any]) -> tuple[float, dict[str, Part]]:
+    """Seconds of a run with one worker, and its parts."""
     parts = {part: Part() for part in LOOPS}
     train = sgd_regression.train_regression
     by_ue, at_once = (parts[part].around(train) for part in ("training", "central"))
@@ -120,14 +146,12 @@ def played(name: str, settings: dict[str, Any]) -> tuple[float, dict[str, Part]]
         (dlg.Dlg, "_search"),
         (leakage, "compute_sliced_w1_of_sets"),
     )
-    with TemporaryDirectory() as folder, ExitStack() as stack:
+    with ExitStack() as stack:
         stack.enter_context(patch.object(sgd_regression, "train_regression", train_either))
         others = [part for word, part in parts.items() if word not in ("training", "central")]
         for part, (owner, word) in zip(others, places, strict=True):
             stack.enter_context(patch.object(owner, word, part.around(getattr(owner, word))))
-        began = process_time()
-        run(study, Path(folder) / "run")
-        return process_time() - began, parts
+        return played(name, settings, 1), parts
 
 
 def some(pieces: list[Any], most: int) -> list[Any]:
@@ -144,7 +168,7 @@ def training(calls: list[Call], most: int) -> Loops:
     every = [(call, row) for call in calls for row in range(len(call[0][2].ue))]
     chosen = some(every, most)
     apart = [0.0]
-    cpu_s = 0.0
+    loop_s = 0.0
     for ((net, start, data, how, rng, read), made), row in chosen:
         alone = read(data.select(np.array([row])))
         name = number_row(data.ue[row : row + 1], data.model[row : row + 1])
@@ -171,11 +195,11 @@ def training(calls: list[Call], most: int) -> Loops:
             how.learning_rate,
             number,
         )
-        took_s, found = _timed(once, first=len(apart) == 1)
-        cpu_s += took_s
+        once_s, found = _timed(once, first=len(apart) == 1)
+        loop_s += once_s
         ours = made[row]
         apart.append(float(np.linalg.norm(found - ours) / max(np.linalg.norm(ours), 1e-300)))
-    return _scaled(cpu_s, chosen, every, {"updates": float(f"{max(apart):.2g}")})
+    return _scaled(loop_s, chosen, every, {"updates": float(f"{max(apart):.2g}")})
 
 
 def centrally(calls: list[Call], most: int) -> Loops:
@@ -185,7 +209,7 @@ def centrally(calls: list[Call], most: int) -> Loops:
     ]
     chosen = some(every, most)
     apart = [0.0]
-    cpu_s = 0.0
+    loop_s = 0.0
     for ((net, start, data, how, rng, read), _), row in chosen:
         if not isinstance(how.optimiser, Adam):
             raise ValueError("the loop trains centrally by Adam")
@@ -204,11 +228,11 @@ def centrally(calls: list[Call], most: int) -> Loops:
             number,
             how.optimiser,
         )
-        took_s, found = _timed(once, first=len(apart) == 1)
-        cpu_s += took_s * how.local_epochs
+        once_s, found = _timed(once, first=len(apart) == 1)
+        loop_s += once_s * how.local_epochs
         ours = sgd_regression.train_regression(net, start, alone, one, rng)[0]
         apart.append(float(np.linalg.norm(found - ours) / max(np.linalg.norm(ours), 1e-300)))
-    return _scaled(cpu_s, chosen, every, {"updates": float(f"{max(apart):.2g}")})
+    return _scaled(loop_s, chosen, every, {"updates": float(f"{max(apart):.2g}")})
 
 
 def gradients(calls: list[Call], most: int) -> Loops:
@@ -216,16 +240,16 @@ def gradients(calls: list[Call], most: int) -> Loops:
     every = [(call, model) for call in calls for model in np.unique(call[0][2]).tolist()]
     chosen = some(every, most)
     apart = [0.0]
-    cpu_s = 0.0
+    loop_s = 0.0
     for ((net, parameters, model_of, z), _), model in chosen:
         mine = z[model_of == model]
-        took_s, found = _timed(squared(net, parameters[model], mine), first=len(apart) == 1)
-        cpu_s += took_s
+        once_s, found = _timed(squared(net, parameters[model], mine), first=len(apart) == 1)
+        loop_s += once_s
         ours = net.compute_mean_squared_gradient(
             parameters[[model]], np.zeros(len(mine), np.int64), mine
         )
         apart.append(abs(float(found.mean()) / ours - 1))
-    return _scaled(cpu_s, chosen, every, {"gradients": float(f"{max(apart):.2g}")})
+    return _scaled(loop_s, chosen, every, {"gradients": float(f"{max(apart):.2g}")})
 
 
 def attacks(calls: list[Call], most: int) -> Loops:
@@ -239,21 +263,21 @@ def attacks(calls: list[Call], most: int) -> Loops:
     chosen = some(every, most)
     ours = list[float]()
     theirs = list[float]()
-    cpu_s = 0.0
+    loop_s = 0.0
     for ((attack, view, model, rows, start), found), target, k in chosen:
         weights = torch.from_numpy(view.model_before.parameters[model])
         peer = Loop(
             view.learner.net, weights, torch.from_numpy(view.update[rows[target : target + 1]])
         )
         begin = torch.from_numpy(start[target, k])
-        took_s, (loss, _) = _timed(
+        once_s, (loss, _) = _timed(
             partial(peer.search, 0, begin, attack.iterations), first=not ours
         )
-        cpu_s += took_s
+        loop_s += once_s
         ours.append(float(found[1][target]))
         theirs.append(loss)
     return _scaled(
-        cpu_s,
+        loop_s,
         chosen,
         every,
         {"losses": [digits(float(np.mean(x))) for x in (ours, theirs)]} if ours else {},
@@ -265,18 +289,19 @@ def distances(calls: list[Call], most: int) -> Loops:
     sets = [
         (a, s, w1)
         for (a, sets_m, _), found in calls
+        if a.size and sets_m.size  # else neither program has a distance to find
         for s, w1 in zip(sets_m.reshape(-1, *sets_m.shape[-2:]), np.atleast_1d(found), strict=True)
     ]
     chosen = some(sets, most)
     apart = [0.0]
-    cpu_s = 0.0
+    loop_s = 0.0
     for a, set_m, found in chosen:
-        took_s, w1 = _timed(
+        once_s, w1 = _timed(
             partial(_distance, np.ascontiguousarray(a.T), set_m), first=len(apart) == 1
         )
-        cpu_s += took_s
+        loop_s += once_s
         apart.append(abs(w1 / found - 1))
-    return _scaled(cpu_s, chosen, sets, {"distances": float(f"{max(apart):.2g}")})
+    return _scaled(loop_s, chosen, sets, {"distances": float(f"{max(apart):.2g}")})
 
 
 def _distance(along: FloatArray, guesses_m: FloatArray) -> float:
@@ -291,14 +316,14 @@ def _distance(along: FloatArray, guesses_m: FloatArray) -> float:
 
 
 def _timed(once: Callable[[], Any], first: bool) -> tuple[float, Any]:
-    """CPU seconds of a piece, and what it returns; the first one is played before, for what it
+    """Seconds of a piece, and what it returns; the first one is played before, for what it
     loads.
     """
     if first:
         once()
-    began = process_time()
+    began = perf_counter()
     found = once()
-    return process_time() - began, found
+    return perf_counter() - began, found
 
 
 LOOPS: dict[str, Callable[[list[Call], int], Loops]] = {
@@ -310,30 +335,34 @@ LOOPS: dict[str, Callable[[list[Call], int], Loops]] = {
 }
 
 
-def _scaled(cpu_s: float, chosen: list[Any], every: list[Any], compared: dict[str, Any]) -> Loops:
-    return cpu_s * len(every) / max(len(chosen), 1), len(chosen), len(every), compared
+def _scaled(loop_s: float, chosen: list[Any], every: list[Any], compared: dict[str, Any]) -> Loops:
+    return loop_s * len(every) / max(len(chosen), 1), len(chosen), len(every), compared
 
 
 def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     """Of each scenario the whole run, then its parts."""
-    torch.set_num_threads(1)
     del seconds  # a run takes its time
-    for name, settings in bench.runs:
-        played(name, settings)  # loads, compiles and fills caches
+    for name, settings, bar in bench.runs:
+        played(name, settings, CORES)  # loads, compiles and fills caches
         runs = list[tuple[float, float]]()
+        alone_s = list[float]()
         ratios = dict[str, list[tuple[float, float]]]()
         for _ in range(bench.turns):
-            whole_s, parts = played(name, settings)
-            found = {
-                part: LOOPS[part](kept.calls, bench.pieces)
-                for part, kept in parts.items()
-                if kept.calls
-            }
+            ours_s = played(name, settings, CORES)
+            whole_s, parts = taken_apart(name, settings)
+            with use_cores(CORES):
+                found = {
+                    part: LOOPS[part](kept.calls, bench.pieces)
+                    for part, kept in parts.items()
+                    if kept.calls
+                }
             for part, (loop_s, *_) in found.items():
-                ratios.setdefault(part, []).append((parts[part].cpu_s, loop_s))
-            swapped_s = whole_s + sum(found[part][0] - parts[part].cpu_s for part in found)
-            runs.append((whole_s, swapped_s))
-        yield _row(f"{name}: the whole run", runs, bench.bar)
+                ratios.setdefault(part, []).append((parts[part].took_s, loop_s))
+            swapped_s = whole_s + sum(found[part][0] - parts[part].took_s for part in found)
+            runs.append((ours_s, swapped_s))
+            alone_s.append(whole_s)
+        one = {"cores": CORES, "one_worker": digits(median(alone_s))}
+        yield _row(f"{name}: the whole run", runs, bar) | one
         for part, pairs in ratios.items():
             _, given, of, compared = found[part]
             yield _row(f"{name}: {part}", pairs, None) | {"given": [given, of]} | compared

@@ -54,6 +54,7 @@ SLOW_S = 0.2
 FULL_POWER_W = 0.2
 
 MEMORY_BAR_GB = 2.0
+LARGE = (2, 10)  # times the base stations and UEs of the size whose memory is looked at first
 # exponent of time a tick over the number of links; 1 is proportional, and timing is noisy
 GROWTH_BAR = 1.1
 
@@ -208,7 +209,7 @@ def ladder_rows(
     """Time a tick over UEs and over base stations, its growth, and peak memory.
 
     `ladder` are sizes (n_bs, n_ue), which take turns; growth is fitted to those that share a number
-    with `memory`.
+    with `memory`. Memory is measured there, and in a world `LARGE` times as large.
     """
     sizes = list(dict.fromkeys(ladder))
     worlds = [Ours(*size) for size in sizes]
@@ -224,9 +225,11 @@ def ladder_rows(
             work = f"growth of time a tick with {name}, {steps[0][axis]:,} to {steps[-1][axis]:,}"
             slope = exponent([s[axis] for s in steps], [ms[s] for s in steps])
             rows.append(row(work, slope, "exponent", GROWTH_BAR))
-    peak = alone(*memory, seconds)
-    work = f"{size_name(*memory)}: peak memory of the process, drawing the city included"
-    rows.append(row(work, peak["peak_gb"], "GB", MEMORY_BAR_GB, build_s=round(peak["build_s"], 1)))
+    for size in (memory, (LARGE[0] * memory[0], LARGE[1] * memory[1])):
+        peak = alone(*size, seconds)
+        work = f"{size_name(*size)}: peak memory of the process, drawing the city included"
+        more = {"build_s": round(peak["build_s"], 1), "tick_ms": digits(peak["ms"])}
+        rows.append(row(work, peak["peak_gb"], "GB", MEMORY_BAR_GB, **more))
     return rows
 
 

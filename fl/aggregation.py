@@ -14,7 +14,7 @@ from fl.notice import Prepared, notice
 from fl.types import Local, Metrics, Received, RoundContext, State, Updates
 from netsim.columns import ByKey, divide_or_zero, frozen, split_row_id, update_means
 from netsim.notice import Notice
-from netsim.part import OneOf, Part
+from netsim.part import OneOf, Part, Positive, Share
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -134,7 +134,7 @@ class Uniform(Aggregation, kind="uniform"):
 
     clients: int = Field(ge=1, le=10_000_000)
     """number of UEs that could take part (K)"""
-    participation: float = Field(1.0, gt=0, le=1)
+    participation: Share = 1.0
     """share of them that the server samples in a round (q), equal to the participation of the
     study"""
 
@@ -250,7 +250,7 @@ class Wasserstein(Aggregation, kind="wasserstein"):
 
     distance: Literal["total-variation", "label-index", "label-range"] = "total-variation"
     """distance between label distributions; label-range for real labels"""
-    floor: float = Field(0.25, gt=0, le=1e6)
+    floor: Positive = 0.25
     """lower limit of the distance (W_floor)"""
 
     reference = (

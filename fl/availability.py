@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from fl.types import State
 from netsim.columns import frozen
-from netsim.part import OneOf, Part
+from netsim.part import Amount, Fraction, OneOf, Part, Positive
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -96,7 +96,7 @@ class AtHome(Availability, kind="at-home"):
     for a replayed trace they are the places where UEs were at night.
     """
 
-    radius_m: float = Field(100.0, gt=0, le=1e6)
+    radius_m: Positive = 100.0
     """distance from home up to which a UE is available, m"""
 
     reference = (
@@ -208,11 +208,11 @@ class Battery(Availability, kind="battery"):
     counts by the later one.
     """
 
-    capacity_j: float = Field(gt=0, le=1e9)
+    capacity_j: Amount
     """energy of a full battery, J"""
-    start_share: float = Field(1.0, ge=0, le=1)
+    start_share: Fraction = 1.0
     """share of the capacity that UEs begin with"""
-    min_charge_share: float = Field(0.2, ge=0, le=1)
+    min_charge_share: Fraction = 0.2
     """share of the capacity below which a UE is not asked"""
     charge_w: float = Field(5.0, ge=0, le=1e6)
     """power of a charger, W"""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from netsim.part import OneOf, Part
+from netsim.part import OneOf, Part, Share
 from netsim.units import FloatArray, IntArray
 
 
@@ -150,7 +150,7 @@ class LocalTraining(Part):
     """weight of a proximal term (mu of FedProx); 0: none"""
     weight_decay: float = Field(0.0, ge=0, le=1e3)
     """share of the weights that is added to every gradient; 0: none"""
-    batch_share: float | None = Field(None, gt=0, le=1)
+    batch_share: Share | None = None
     """share of a UE's samples in a mini-batch, in place of their number; 1: full batch"""
     batch_size: int | Literal["all"] = "all"
     """number of samples in a mini-batch; all: full batch, or what batch_share says"""

@@ -6,6 +6,7 @@ from pydantic import Field
 from fl.aggregation import Aggregation, FedAvg
 from fl.server_optimiser import MODEL_CHANGES
 from fl.types import Received, RoundContext, State, Updates
+from netsim.part import Count
 from netsim.units import FloatArray, IntArray
 
 _NEEDS = {
@@ -94,7 +95,7 @@ class Krum(ChosenRows, kind="krum"):
 
     malicious: int = Field(1, ge=0, le=1_000_000)
     """largest number of malicious UEs in a merge (f)"""
-    selected: int = Field(1, ge=1, le=1_000_000)
+    selected: Count = 1
     """number of the best updates that are averaged (m)"""
     reference = (
         "Blanchard et al., Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent, "

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.server_optimiser import MODEL_CHANGES
-from netsim.part import OneOf, Part
+from netsim.part import Amount, Count, OneOf, Part, Share
 from netsim.units import FloatArray, IntArray
 
 
@@ -63,9 +63,9 @@ class Synchronous(Server, kind="synchronous"):
     `merge_after_updates` is refused.
     """
 
-    deadline_s: float | None = Field(None, gt=0, le=1e9)
+    deadline_s: Amount | None = None
     """time from the request after which an update is late, s; none: until the next window ends"""
-    merge_after_updates: int | None = Field(None, ge=1, le=1_000_000)
+    merge_after_updates: Count | None = None
     """number of UEs after whose updates the server merges; none: all that come before the
     deadline"""
     reference = (
@@ -107,9 +107,9 @@ class Asynchronous(Server):
         ),
     }
 
-    concurrency: int | None = Field(None, ge=1, le=1_000_000)
+    concurrency: Count | None = None
     """UEs that may be under way at a time; none: all"""
-    deadline_s: float | None = Field(None, gt=0, le=1e9)
+    deadline_s: Amount | None = None
     """time from the request after which an update is late and its UE free again, s; none: that of
     the uplink alone"""
 
@@ -136,7 +136,7 @@ class FedBuff(Asynchronous, kind="fedbuff"):
     each UE.
     """
 
-    buffer: int = Field(10, ge=1, le=1_000_000)
+    buffer: Count = 10
     """number K of UEs whose updates are merged at a time"""
     staleness_exponent: float = Field(0.5, ge=0, le=10)
     """exponent a of the weight of stale updates; 0: staleness does not count"""
@@ -167,7 +167,7 @@ class FedAsync(Asynchronous, kind="fedasync"):
     Only the paper's polynomial staleness is offered; a = 0 is its constant one.
     """
 
-    mixing: float = Field(0.6, gt=0, le=1)
+    mixing: Share = 0.6
     """alpha: share of a fresh update's model in the next global one"""
     staleness_exponent: float = Field(0.5, ge=0, le=10)
     """exponent a of the weight of stale updates; 0: staleness does not count"""

@@ -14,7 +14,7 @@ from fl.types import Local, RoundContext, State
 from netsim.columns import frozen, no_ints, number_row, replace_values
 from netsim.geometry import compute_ways
 from netsim.notice import Notices
-from netsim.part import Count, Named, OneOf, Positive, Probability
+from netsim.part import Amount, Count, Named, OneOf, Positive, Probability
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -213,9 +213,9 @@ class Cooldown(Withholding, kind="cooldown"):
     (data `memory`): it is learnt from after the pause.
     """
 
-    rounds: int | None = Field(None, ge=1, le=1_000_000)
+    rounds: Count | None = None
     """rounds after an update in which a UE does not send"""
-    time_s: float | None = Field(None, gt=0, le=1e9)
+    time_s: Amount | None = None
     """time after an update for which a UE does not send, s, instead of rounds"""
     jitter: float = Field(0.0, ge=0, le=100)
     """largest share by which a pause is longer at random; 0: all pauses are alike"""

@@ -129,6 +129,13 @@ def average_or_nan(values: FloatArray | BoolArray) -> float:
     return float(values.mean()) if len(values) else nan
 
 
+def rank_values(values: FloatArray) -> FloatArray:
+    """Ranks (n,) from 1 of values (n,), ties at their mean; all NaN where a value is."""
+    _, index, count = np.unique(values, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(count) - (count - 1) / 2)[index]
+    return np.where(np.isnan(values).any(), nan, rank)
+
+
 def pick_even_indices(count: int, max_count: int) -> IntArray:
     """At most `max_count` numbers of 0..count - 1, ascending: all, or evenly spaced ones with both
     ends.

@@ -41,7 +41,7 @@ class _Compiled:
         try:
             # division as in NumPy: a look at each divisor for zero would keep a loop from vector
             # instructions
-            return njit(cache=True, error_model="numpy")(self._function)
+            return njit(cache=True, nogil=True, error_model="numpy")(self._function)
         finally:
             settings["CACHE_DIR"] = before
 

@@ -61,6 +61,10 @@ Share = Annotated[float, Field(gt=0, le=1)]
 """A part of a whole above 0, at most all of it."""
 Probability = Annotated[float, Field(gt=0, lt=1)]
 """A probability that is neither 0 nor 1."""
+Fraction = Annotated[float, Field(ge=0, le=1)]
+"""A part of a whole, from nothing to all of it."""
+Amount = Annotated[float, Field(gt=0, le=1e9)]
+"""A quantity above 0."""
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 """A number of things, at least one."""
 
@@ -80,6 +84,8 @@ class UnusablePlugin(BadInput):
 FILE_NAME = "FILE_NAME"
 """In `Annotated[str, FILE_NAME]`: the name of a file or folder, which a scenario gives relative to
 itself; loading it makes the value absolute and fills in ${VARIABLES}."""
+FileName = Annotated[str, FILE_NAME, Field(min_length=1)]
+"""The name of a file or folder that stands in a scenario."""
 CODE_NAME = "CODE_NAME"
 """In `Annotated[str, CODE_NAME]`: FILE.py:NAME, a word, or an entry point; of FILE.py:NAME the file
 is one that the scenario reads, as of FILE_NAME."""

@@ -1,5 +1,6 @@
 """Decibels and watts. Powers travel in watts inside laws, in dBm at the edges."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,12 @@ def db_from_ratio(ratio: npt.ArrayLike) -> FloatArray:
 def ratio_from_db(value_db: npt.ArrayLike) -> FloatArray:
     """10^(dB / 10)."""
     return np.exp(np.asarray(value_db, float) * _NEPERS_PER_DB)
+
+
+@lru_cache(maxsize=64)
+def find_ratio(value_db: float) -> float:
+    """`ratio_from_db` of one setting, which laws ask for at every event."""
+    return float(ratio_from_db(value_db))
 
 
 def w_from_dbm(power_dbm: npt.ArrayLike) -> FloatArray:

@@ -345,7 +345,8 @@ class OnlinePower(PowerEnv):
         parts = state.parts | {"power": replace(state.parts["power"], wanted_w=wanted_w)}
         self.server.state = replace(state, parts=parts)
         play = self.world.env.process(self.server.play(state.round + 1))
-        self.outcome = self.world.env.run(until=play)
+        played = self.world.env.run(until=play)
+        self.outcome = played and self.server.judge(played)
         self.world.drain_handovers()  # they are not recorded
         if not (self.state.stopped and self.steps):
             self.cost = compute_round_costs(

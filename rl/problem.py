@@ -42,7 +42,7 @@ def convert_to_power_w(action: FloatArray, limits: Limits) -> FloatArray:
 
     Ignores the limits on the total.
     """
-    inside = np.clip(action, -1.0, 1.0)
+    inside = action.clip(-1.0, 1.0)
     return limits.each_min_w * (limits.each_max_w / limits.each_min_w) ** ((inside + 1.0) / 2.0)
 
 
@@ -53,7 +53,7 @@ def convert_to_action(power_w: FloatArray, limits: Limits) -> FloatArray:
         action = 2.0 * np.log(power_w / limits.each_min_w) / span - 1.0
     else:
         action = np.zeros_like(power_w)
-    return np.clip(action, -1.0, 1.0)
+    return action.clip(-1.0, 1.0)
 
 
 def find_nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
@@ -64,7 +64,7 @@ def find_nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
     """
     if not np.isfinite(power_w).all():
         raise ValueError("power_w must be finite")
-    inside = np.clip(power_w, limits.each_min_w, limits.each_max_w)
+    inside = power_w.clip(limits.each_min_w, limits.each_max_w)
     total_w = inside.sum()
     want_w = min(max(total_w, limits.total_min_w), limits.total_max_w)
     if want_w == total_w:
@@ -82,12 +82,14 @@ def _shift_to_total(
     """
     low = limits.each_min_w
     high = limits.each_max_w
-    corner = np.concatenate([(low - power_w) / slope, (high - power_w) / slope])
-    order = np.argsort(corner)
+    corner = np.concatenate([low - power_w, high - power_w]) / np.concatenate([slope, slope])
+    order = corner.argsort()
     corner = corner[order]
-    rise = np.cumsum(np.concatenate([slope, -slope])[order])
-    total = len(slope) * low + np.append(0.0, np.cumsum(rise[:-1] * np.diff(corner)))
-    return np.clip(power_w + np.interp(total_w, total, corner) * slope, low, high)
+    rise = np.concatenate([slope, -slope])[order].cumsum()
+    grown = np.zeros(len(corner))
+    np.multiply(rise[:-1], corner[1:] - corner[:-1], out=grown[1:])
+    total = len(slope) * low + grown.cumsum()
+    return (power_w + np.interp(total_w, total, corner) * slope).clip(low, high)
 
 
 @dataclass(frozen=True)
@@ -123,15 +125,11 @@ class Problem:
         """The bound at a power vector that keeps the limits."""
         if len(power_w) != self.n_ue:
             raise ValueError("power_w must have one power for each UE")
-        if not ((power_w > 0.0) & (power_w < np.inf)).all():
+        if not 0.0 < power_w.min() <= power_w.max() < np.inf:
             raise ValueError("power_w must be finite and above 0")
         powers_w = power_w[None]
-        return PowerPlan(
-            power_w,
-            float(self.objective(powers_w)[0]),
-            int(self.objective.find_switch(powers_w)[0]),
-            1,
-        )
+        switch = self.objective.find_switch(powers_w)
+        return PowerPlan(power_w, float(self.objective(powers_w, switch)[0]), int(switch[0]), 1)
 
     def ratio(self, outcome: PowerPlan) -> float:
         """L over that of average power."""
@@ -153,7 +151,7 @@ class Problem:
         observation = np.empty(self.n_seen, np.float32)
         observation[:k] = convert_to_action(last.power_w, self.limits)
         observation[k] = 2.0 * last.switch / len(self.objective.trajectory.std) - 1.0
-        observation[k + 1] = np.clip(np.log(self.ratio(last)), -5.0, 5.0) / 5.0
+        observation[k + 1] = min(max(np.log(self.ratio(last)), -5.0), 5.0) / 5.0
         if self.observe == "channel":
             observation[k + 2 :] = self._channel_seen
         return observation

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from netsim.errors import BadInput
-from netsim.part import OneOf, Part
+from netsim.part import OneOf, Part, Positive
 from netsim.units import FloatArray
 
 FIGURES = ("noise", "loss", "leakage", "lost", "leak", "named", "energy_j")
@@ -25,9 +25,9 @@ class Reward(Part):
     """Cost of a round for an online agent."""
 
     kind: str = ""
-    leakage_within_m: float = Field(50.0, gt=0, le=1e6)
+    leakage_within_m: Positive = 50.0
     """distance within which an estimate counts as `leakage`, m"""
-    leak_half_at: float = Field(1.0, gt=0, le=1e6)
+    leak_half_at: Positive = 1.0
     """h of `leak`: SINR that noise leaves at the eavesdropper at which an update counts as half
     read: z / (h + z)"""
 

@@ -170,7 +170,8 @@ class KnownRounds:
 
 def _compute_mean_costs(recorded: KnownRounds, law: Family, parameters: FloatArray) -> FloatArray:
     look = recorded.look
-    powers_w = (limit_to_w(law.dbw(look, p), look.limits) for p in parameters)
+    dbw = np.concatenate([law.dbw(look, p) for p in parameters])
+    powers_w = limit_to_w(dbw, look.limits).reshape(len(parameters), *look.snr_db.shape)
     return np.array([recorded.compute_costs(power_w).mean() for power_w in powers_w])
 
 

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from fl.power.bound import Convergence, Criterion
 from fl.power.search import Limits
-from netsim.part import OneOf, Part
+from netsim.part import Count, OneOf, Part, Share
 from rl.reward import REWARDS, Reward, Weighted
 
 Weights = dict[str, npt.NDArray[np.float32]]
@@ -38,22 +38,22 @@ class DdpgAgent(Agent, kind="ddpg"):
     after `learning_starts` random steps. With discount 0 only the immediate reward counts.
     """
 
-    learning_rate: float = Field(1e-3, gt=0, le=1)
+    learning_rate: Share = 0.001
     """learning rate of Adam, for the critic"""
     actor_rate: float = Field(0.2, gt=0, le=10)
     """learning rate of the actor over that of the critic; with equal rates the actor follows a
     critic that is not there yet, and may end where tanh is flat"""
-    final_rate: float = Field(0.01, gt=0, le=1)
+    final_rate: Share = 0.01
     """both rates at the end of training over those at the beginning; they fall linearly"""
     batch_size: int = Field(512, ge=1, le=65_536)
     """number of transitions in a gradient step"""
     buffer_size: int = Field(200_000, ge=1, le=10_000_000)
     """size of the replay buffer in transitions"""
-    learning_starts: int = Field(20, ge=1, le=1_000_000)
+    learning_starts: Count = 20
     """random steps before learning starts"""
     gradient_steps: int = Field(2, ge=1, le=1000)
     """gradient steps after each step in the environment"""
-    tau: float = Field(0.01, gt=0, le=1)
+    tau: Share = 0.01
     """soft update coefficient of the target networks"""
     discount: float = Field(0.0, ge=0, lt=1)
     """discount factor (gamma)"""

@@ -3,7 +3,7 @@ r"""The batch centroid in closed form from the first layer of an update."""
 from typing import cast
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from fl.attacks.base import Attack, Attacked, View
 from fl.learners import FirstLayerLearner
@@ -66,7 +66,7 @@ class ClosedForm(Attack, kind="closed-form"):
 
     cloud: bool = True
     """also estimate places from the cloud of per-unit ratios"""
-    cluster_m: float = Field(75.0, gt=0)
+    cluster_m: PositiveFloat = 75.0
     """eps of DBSCAN for the clusters of units, m"""
     cluster_units: int = Field(5, ge=1)
     """smallest number of units in a cluster"""

@@ -15,13 +15,14 @@ from fl.learners import FirstLayerLearner
 from fl.notice import Prepared, notice
 from fl.tracking.place_grid import MANY_PLACES, MAX_CELL_M, PlaceGrid, choose_cell_m
 from fl.types import Estimates, Public, RoundContext
-from netsim.columns import frozen, no_ints
+from netsim.columns import frozen, no_ints, split_blocks
 from netsim.geometry import Area
 from netsim.notice import Notices
 from netsim.part import Positive, Share
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
 
+_AT_ONCE = 80_000  # numbers of maps that are smoothed at once: they stay in the cache
 _REACH = 9.0  # widths: what a Gaussian has beyond is rounding
 
 
@@ -43,7 +44,8 @@ class PlaceMaps:
         total = np.zeros((len(owners), score.shape[1]), dtype=score.dtype)
         if len(self.owner):
             total[np.searchsorted(owners, self.owner)] = self.score
-        np.add.at(total, np.searchsorted(owners, owner), score)
+        for row, scores in zip(np.searchsorted(owners, owner), score, strict=True):
+            total[row] += scores
         return PlaceMaps(owners, total)
 
     def look_up(self, owner: IntArray) -> AnyFloats:
@@ -185,9 +187,11 @@ class NamesPlaces(Attack):
         """The highest places (n, count, 2) of maps (n, G), best first, NaN where there are no
         more.
         """
-        if width_m > 0:
-            score = smooth_maps(score, grid, width_m)
-        return find_highest_places(score, grid.place_m, self.apart_m, count)
+        named_m = np.empty((len(score), count, 2))
+        for rows in split_blocks(len(score), _AT_ONCE // len(grid) + 1):
+            block = smooth_maps(score[rows], grid, width_m) if width_m > 0 else score[rows]
+            named_m[rows] = find_highest_places(block, grid.place_m, self.apart_m, count)
+        return named_m
 
     def find_best_of_all(self, maps: PlaceMaps, area: Area, count: int) -> FloatArray:
         """The highest places (<= count, 2) of all maps added up."""

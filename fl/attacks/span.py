@@ -225,18 +225,19 @@ class Span(AddsMaps, kind="span"):
             place = np.append(place, extra)
             a = np.concatenate([a, near])
         place_m = grid.place_m[place]
-        peaks_m = np.zeros((n, 0, 2))
+        x_m, y_m = np.ascontiguousarray(place_m.T)
+        is_near = np.zeros(score.shape, dtype=np.bool_)
         out = np.zeros((n, strong.shape[1], 0))
         for number in range(self.answers):
             mean = score[:, :n_even].mean(axis=1)
-            square_m2 = ((place_m - peaks_m[:, :, None]) ** 2).sum(axis=3)
-            score[(square_m2 < self.apart_m**2).any(axis=1)] = -np.inf
+            score[is_near] = -np.inf
             highest = score.argmax(axis=1)
             height = np.minimum(score[rows, highest] - mean, _MOST_HEIGHT)
             height = np.where(np.isfinite(height), height, 0.0)  # no place is far enough: none
             yield place[highest], height
             peak_m = place_m[highest]
-            peaks_m = np.concatenate([peaks_m, peak_m[:, None]], axis=1)
+            square_m2 = (x_m - peak_m[:, :1]) ** 2 + (y_m - peak_m[:, 1:]) ** 2
+            is_near |= square_m2 < self.apart_m**2
             if number + 1 < self.answers:
                 columns = rotate_to_principal(_read_around(grid, reader.read_positions, peak_m))
                 columns = normalise_columns(columns, _PROJECTED, _ROUNDING_OF_PRODUCTS)

@@ -11,7 +11,7 @@ from fl.learners import Learner
 from fl.tracking.pseudonyms import PSEUDONYMS, Permanent, Pseudonyms
 from fl.types import Model, Received, Timing, list_offers
 from netsim.columns import pick_even_indices
-from netsim.part import Coordinates, Part
+from netsim.part import Coordinates, Count, Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world.base_stations import BaseStation
@@ -85,7 +85,7 @@ class Threat(Part):
     )
     """knowledge of the training, of who lives where, and of who takes part in published models; an
     attack that needs more is refused"""
-    n_targets: int | None = Field(None, ge=1, le=1_000_000)
+    n_targets: Count | None = None
     """number of targeted UEs, taken evenly from all; only these are attacked, and leakage is
     measured for these only; none: all UEs"""
     position_m: Coordinates | None = None

@@ -24,7 +24,7 @@ from fl.tracking.population import POPULATIONS, Everywhere, PopulationPrior
 from fl.types import Estimates, Metrics, Public, RoundContext
 from netsim.columns import frozen, look_up_or_nan, no_ints
 from netsim.geometry import Area
-from netsim.part import Positive
+from netsim.part import Fraction, Positive
 from netsim.rng import Rng
 from netsim.units import BoolArray, Float32Array, IntArray
 
@@ -94,7 +94,7 @@ class Tracker(Believer, kind="tracker"):
     population: Annotated[PopulationPrior, POPULATIONS] = Everywhere()
     """where people are, as far as the attacker knows beforehand: where jumps end, and where UEs
     begin"""
-    roaming: float | None = Field(None, ge=0, le=1)
+    roaming: Fraction | None = None
     """share of the UEs made up that travel all the time; the others have homes and workplaces;
     none: 0.2, then as estimates of real UEs have it"""
     speed_mps: float | None = Field(None, gt=0, le=1000)

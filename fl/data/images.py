@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
 from fl.data import RECORDS_ALONE
 from fl.data.owned import Counts, OwnedSamples
@@ -25,7 +24,7 @@ from fl.data.partitions import (
 from fl.data.sample_files import Array, blame_source, check_samples
 from fl.data.samples import SampleSet
 from netsim.errors import BadInput
-from netsim.part import FILE_NAME
+from netsim.part import FileName
 from netsim.safe import open_regular
 
 _UNSIGNED_BYTES = 0x0800  # of the magic number, plus the number of dimensions
@@ -111,7 +110,7 @@ class Images(OwnedSamples, kind="images"):
     a row of pixels, 0 to 255, one byte each; y is its class.
     """
 
-    folder: Annotated[str, FILE_NAME] | None = Field(None, min_length=1)
+    folder: FileName | None = None
     """folder of IDX files (MNIST, Fashion-MNIST), plain or gzipped; none: the digits"""
     partition: Annotated[Division, PARTITIONS] = LabelSkew()
     """which images each UE holds"""

@@ -26,6 +26,7 @@ from fl.types import NEW_PLACE, HeldOut, Local, list_offers
 from netsim.checkpoint import REBUILT
 from netsim.columns import frozen, no_ints, split_row_id
 from netsim.errors import BadInput
+from netsim.part import Amount, Count
 from netsim.rng import Rng
 from netsim.ues import Observations
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -130,7 +131,7 @@ class Measured(CellSignals, kind="measured"):
     """what is held out as a whole: sample, session (of a UE), day (of all UEs) or block (a square
     of ground); a list of one of the first three and block, such as [day, block], holds out both,
     and the map is scored by day and by place"""
-    session_gap_s: float | None = Field(None, gt=0, le=1e9)
+    session_gap_s: Amount | None = None
     """a pause of a UE longer than this ends its session, s; none: 900"""
     block_m: float | None = Field(None, ge=1, le=1e6)
     """side of a block, m; none: 100"""
@@ -302,7 +303,7 @@ class Segments(CellSignals, kind="segments"):
     cell: str = Field(STRONGEST, min_length=1)
     """cells that get a model: the name of one cell, strongest (one model of the strongest signal),
     all, or busiest"""
-    thin: int = Field(1, ge=1, le=1_000_000)
+    thin: Count = 1
     """thinning: only every thin-th sample of a UE and model, in order of time, is kept"""
     hold_out: float = Field(0.2, ge=0, le=0.9)
     """share of every UE's samples held out of training for evaluation"""

@@ -20,7 +20,7 @@ from fl.data.samples import SampleSet
 from fl.types import list_offers
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.part import FILE_NAME
+from netsim.part import FileName
 from netsim.safe import read_file_version
 from netsim.traces.table import GLOBE, Coordinates
 from netsim.units import LatLon
@@ -55,7 +55,7 @@ class Samples(OwnedSamples, kind="samples"):
     out, drawn once. Labels beside x are classes where they are whole numbers or names.
     """
 
-    file: Annotated[str, FILE_NAME] | None = Field(None, min_length=1)
+    file: FileName | None = None
     """an .npz, a .parquet, or a folder of images (png, jpg; grey or RGB) with a folder per class;
     none: arrays of Python alone"""
     features: tuple[str, ...] = ()

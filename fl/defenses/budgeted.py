@@ -104,7 +104,7 @@ class Budgeted(Defense):
     """number of rounds that the budget is for; afterwards UEs send nothing"""
     epsilon_cap: Positive = 1.0
     """largest epsilon of a UE in a round"""
-    epsilon_device_total: float | None = Field(None, gt=0, le=1e6)
+    epsilon_device_total: Positive | None = None
     """largest epsilon of a UE in all rounds, enforced by a privacy filter; none: as implied by the
     caps"""
     sensitivity: Literal["update", "record-one-step", "mean-clip", "paper"] = "update"

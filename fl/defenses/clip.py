@@ -21,7 +21,7 @@ from fl.types import (
 )
 from netsim.columns import frozen, no_floats
 from netsim.notice import Notices
-from netsim.part import Needs, Probability, Share
+from netsim.part import Amount, Fraction, Needs, Probability, Share
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -137,12 +137,12 @@ class AdaptiveClip(Defense, kind="adaptive-clip"):
 
     norm: float = Field(0.1, ge=1 / _LARGEST, le=_LARGEST)
     """clip norm of the first round"""
-    quantile: float = Field(0.5, ge=0, le=1)
+    quantile: Fraction = 0.5
     """target share of updates that are not clipped (gamma)"""
     learning_rate: float = Field(0.2, gt=0, le=10)
     """learning rate of the norm, which changes by at most a factor exp(learning_rate) in a round
     (eta_C)"""
-    count_noise: float = Field(1.0, gt=0, le=1e9)
+    count_noise: Amount = 1.0
     """standard deviation of the noise on the number of updates below the norm (sigma_b); m / 20 in
     the paper"""
     noise: Literal["server", "shares"] = "server"

@@ -16,7 +16,7 @@ from fl.privacy.gaussian import (
 )
 from fl.types import Bound, Local, Metrics, RoundContext, State, Updates
 from netsim.columns import frozen
-from netsim.part import Needs, Probability, Share
+from netsim.part import Amount, Count, Needs, Probability, Share
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -73,12 +73,12 @@ class Gaussian(Defense, kind="gaussian"):
     zeros, and no single record.
     """
 
-    noise_multiplier: float | None = Field(None, gt=0, le=1e9)
+    noise_multiplier: Amount | None = None
     """standard deviation of the noise in units of the sensitivity (z)"""
-    epsilon: float | None = Field(None, gt=0, le=1e9)
+    epsilon: Amount | None = None
     """epsilon of one update at `delta`, or with updates_a_day of one local day; instead of
     noise_multiplier"""
-    updates_a_day: int | None = Field(None, ge=1, le=1_000_000)
+    updates_a_day: Count | None = None
     """largest number of updates of a UE and a local day, for which epsilon is the budget; none: one
     update"""
     calibration: Literal["analytic", "classic"] = "analytic"
@@ -213,7 +213,7 @@ class CentralGaussian(Defense, kind="central-gaussian"):
     `signal_to_noise`: norm of the merged update over that of the noise.
     """
 
-    noise_multiplier: float = Field(gt=0, le=1e9)
+    noise_multiplier: Amount
     """standard deviation of the noise in units of the sensitivity (z)"""
     noise_on: Literal["sum", "average"] = "sum"
     """where noise of std z s is added: to the sum of the updates, or to their average (as printed
@@ -315,7 +315,7 @@ class DistributedGaussian(Defense, kind="distributed-gaussian"):
     changed updates follows from no noisy sum: a clip takes noise away along the update.
     """
 
-    noise_multiplier: float = Field(gt=0, le=1e9)
+    noise_multiplier: Amount
     """standard deviation of the noise on the sum in units of the sensitivity (z)"""
     honest_share: Share = 1.0
     """share of the UEs of a sum whose noise the server does not know (h)"""

@@ -11,7 +11,7 @@ from fl.defenses import NEEDS_BOUND, WHOLE_BOUND, Defense, Finished, Protected
 from fl.defenses.gaussian import FIXED_WEIGHT
 from fl.types import Local, Metrics, RoundContext, Spend, Updates
 from netsim.columns import frozen, no_floats, no_ints, split_blocks
-from netsim.part import Probability, Share
+from netsim.part import Amount, Probability, Share
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -111,7 +111,7 @@ class Skellam(Defense, kind="skellam"):
     numbers.
     """
 
-    noise_multiplier: float = Field(gt=0, le=1e9)
+    noise_multiplier: Amount
     """standard deviation of the noise on the sum in units of the sensitivity (z)"""
     bits: int = Field(16, ge=2, le=24)
     """bits of a number in the ring (b)"""

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.linalg import norm
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from fl.leakage.distances import (
     accumulate_sums,
@@ -76,15 +76,15 @@ class Leakage(Part):
     first_round: Count = 1
     """leakage is measured from this round on; attacks and truth of earlier rounds are remembered,
     and not scored"""
-    peak_width_m: float = Field(75.0, gt=0)
+    peak_width_m: PositiveFloat = 75.0
     """kernel width of densities, m: of estimates, whose two highest peaks an attack names that
     gives no answers itself, and of the positions of other UEs, the baseline"""
-    hit_radius_m: float = Field(100.0, gt=0)
+    hit_radius_m: PositiveFloat = 100.0
     """distance within which a place counts as found, or as named, m"""
     list_places: int = Field(8, ge=1, le=100)
     """places of the list that each attack makes of sums, published models, or updates under names
     that change"""
-    list_hit_radius_m: float = Field(50.0, gt=0)
+    list_hit_radius_m: PositiveFloat = 50.0
     """distance from a true home or workplace within which a place of a list counts as right, m"""
     belief_ues: int = Field(3, ge=0, le=1000)
     """number of UEs, those of smallest index, whose beliefs are recorded cell by cell (trackers

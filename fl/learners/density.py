@@ -19,7 +19,7 @@ from fl.data import HELD_OUT_PLACES
 from fl.learners import SurfaceLearner
 from fl.query import check_corners
 from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Request, Updates
-from netsim.columns import frozen, pick_even_indices, split_blocks
+from netsim.columns import frozen, pick_even_indices, rank_values, split_blocks
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -432,15 +432,13 @@ def compute_rank_correlation(a: FloatArray, b: FloatArray) -> float:
     """Spearman's correlation of two maps over all grid points, ties at their mean rank; NaN where
     one is constant.
     """
-    from scipy.stats import rankdata
-
-    x = rankdata(a.ravel())
-    y = rankdata(b.ravel())
+    x = rank_values(a.ravel())
+    y = rank_values(b.ravel())
     x -= x.mean()
     y -= y.mean()
     size = np.sqrt((x @ x) * (y @ y))
     if size > 0:
-        return (x @ y) / size
+        return float((x @ y) / size)
     return nan
 
 

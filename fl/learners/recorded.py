@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
-from pydantic import Field, PrivateAttr
+from pydantic import PrivateAttr
 
 from fl.learners import LEARNERS, Learner
 from fl.learners.recorded_updates import CARD, UpdateCard, UpdateFile, require
 from fl.types import DenseUpdates, HeldOut, Local, Metrics, Model, Public, Updates
 from netsim.columns import no_ints, number_row
 from netsim.errors import BadInput
-from netsim.part import FILE_NAME
+from netsim.part import FileName
 from netsim.rng import Rng
 from netsim.units import IntArray
 from netsim.world.world import World
@@ -34,9 +34,9 @@ class Recorded(Learner, kind="recorded"):
     from a file promises a bound. Learners with several uploads in a round have none.
     """
 
-    folder: Annotated[str, FILE_NAME] = Field(min_length=1)
+    folder: FileName
     """the folder of updates"""
-    card: Annotated[str, FILE_NAME] | None = Field(None, min_length=1)
+    card: FileName | None = None
     """path of its card; none: card.json in it"""
     of: Annotated[Learner, _TRAINED]
     """the learner that made the updates"""

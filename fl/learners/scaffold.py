@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from fl.learners import PLACE_GRADIENTS
 from fl.learners.torch_net import TorchNet
 from fl.server_optimiser import MODEL_CHANGES
 from fl.types import Local, Model, Public, Updates
 from netsim.columns import ByKey
+from netsim.part import Share
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
@@ -40,7 +40,7 @@ class Scaffold(TorchNet, kind="scaffold"):
     full step, which would move c as if it were weights.
     """
 
-    participation: float = Field(1.0, gt=0, le=1)
+    participation: Share = 1.0
     """share of the UEs whose updates are merged in a round (|S| / N), equal to that of the study"""
 
     reference: ClassVar = "Karimireddy et al., SCAFFOLD, 2020, Algorithm 1, option II"

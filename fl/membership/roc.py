@@ -12,6 +12,7 @@ from math import nan
 
 import numpy as np
 
+from netsim.columns import rank_values
 from netsim.units import BoolArray, FloatArray, IntArray
 
 Z_95 = 1.959963984540054
@@ -95,12 +96,9 @@ def _compute_placements(score: FloatArray, member: BoolArray) -> FloatArray:
     """Share of the non-members below each member, and of the members above each non-member, ties
     half: (N,).
     """
-    below = np.full(len(score), nan)
-    if not np.isnan(score).any():
-        for side in (member, ~member):
-            others = np.sort(score[~side])
-            ends = [np.searchsorted(others, score[side], end) for end in ("left", "right")]
-            below[side] = sum(ends) / 2 / len(others)
+    below = rank_values(score)
+    for side in (member, ~member):
+        below[side] = (below[side] - rank_values(score[side])) / (len(score) - side.sum())
     return np.where(member, below, 1 - below)
 
 

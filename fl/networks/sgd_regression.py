@@ -105,7 +105,9 @@ def _limit_steps(g: FloatArray, limit: FloatArray) -> None:
     """Multiplies gradients g (k, d) by min(1, most / |g|^2), most (k,); those within keep their
     bits.
     """
-    squared = np.einsum("kd,kd->k", g, g, dtype=float)
+    # of several rows einsum adds up so many numbers at a time, of one row more
+    parts = np.split(g, range(8192, g.shape[1], 8192), axis=1)
+    squared = sum(np.einsum("kd,kd->k", part, part, dtype=float) for part in parts)
     steep = np.flatnonzero(squared > limit)
     g[steep] *= (limit[steep] / squared[steep]).astype(g.dtype)[:, None]
 

@@ -25,7 +25,7 @@ from functools import cached_property
 from typing import Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from netsim.columns import frozen, split_blocks
 from netsim.part import Part
@@ -108,13 +108,13 @@ class Convergence(Part):
     which weights are most concentrated, so that one A holds for all.
     """
 
-    strong_convexity: float = Field(1.0, gt=0)
+    strong_convexity: PositiveFloat = 1.0
     """strong convexity mu"""
-    smoothness: float = Field(10.0, gt=0)
+    smoothness: PositiveFloat = 10.0
     """smoothness L, at least mu"""
     dissimilarity: float = Field(1.2, ge=1)
     """dissimilarity d of local and global gradients (delta in the study)"""
-    learning_rate: float | None = Field(None, gt=0)
+    learning_rate: PositiveFloat | None = None
     """learning rate l of the bound, which may differ from that of the training; none: 0.01, or 1 /
     (L d^2 s) where that is less, with which A is least"""
     order: Literal["paper", "reordered"] = "reordered"
@@ -172,6 +172,11 @@ class PowerLoss:
         return self.contraction ** np.arange(len(self.trajectory.std) - 1, -1, -1, dtype=float)
 
     @cached_property
+    def _required(self) -> FloatArray:
+        """sum_k sigma_k[t] (T,)."""
+        return self.trajectory.std.sum(axis=1)
+
+    @cached_property
     def round_weight(self) -> FloatArray:
         """w_t of artificial noise (T,)."""
         if self.law.order == "reordered":
@@ -196,10 +201,10 @@ class PowerLoss:
         is too little.
         """
         switch = np.empty(len(power_w), int)
+        number = np.arange(1, len(self._required) + 1)
         for rows in self._split_blocks(len(power_w)):
             short = self._find_short_rounds(1.0 / np.sqrt(power_w[rows]))
-            last = short.shape[1] - np.argmax(short[:, ::-1], axis=1)
-            switch[rows] = np.where(short.any(axis=1), last, 0)
+            switch[rows] = (short * number).max(axis=1)
         return switch
 
     def find_noise_factor(self, power_w: FloatArray, switch: int) -> float:
@@ -234,14 +239,15 @@ class PowerLoss:
         """
         t = self.trajectory
         if self.criterion == "aggregate":
-            return root @ t.channel_std.T < t.std.sum(axis=1)
+            return root @ t.channel_std.T < self._required
         return np.any(root[:, None, :] * t.channel_std < t.std, axis=2)
 
-    def __call__(self, power_w: FloatArray) -> FloatArray:
-        """L (n,) of power vectors (n, K)."""
+    def __call__(self, power_w: FloatArray, switch: IntArray | None = None) -> FloatArray:
+        """L (n,) of power vectors (n, K); switch (n,) : their T_th, if it is known."""
         channel = (1.0 / power_w) @ self.cost_w
         if self.criterion != "top-up":
-            return channel + self.artificial[self.find_switch(power_w)]
+            switch = self.find_switch(power_w) if switch is None else switch
+            return channel + self.artificial[switch]
         t = self.trajectory
         total = channel
         for rows in self._split_blocks(len(power_w)):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import inf
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from fl.power.bound import PowerLoss
 from netsim.columns import frozen, no_floats
@@ -31,14 +31,14 @@ class Limits(Part):
     total has none.
     """
 
-    each_min_w: float = Field(0.05, gt=0)
+    each_min_w: PositiveFloat = 0.05
     """smallest power of a UE, W (0.25 P0); without it an optimum may use one UE at low power as
     noise for all"""
-    each_max_w: float = Field(0.2, gt=0)
+    each_max_w: PositiveFloat = 0.2
     """largest power of a UE, W (P0)"""
     total_min_w: float = Field(0.0, ge=0)
     """smallest total power, W; the default is no limit"""
-    total_max_w: float = Field(1e6, gt=0)
+    total_max_w: PositiveFloat = 1000000.0
     """largest total power, W; the default is no limit"""
 
     def check(self, k: int) -> None:
@@ -74,6 +74,11 @@ class Limits(Part):
         inside = np.clip(power_w, low, high)
         total = inside.sum(axis=1, keepdims=True)
         target = np.clip(total, self.total_min_w, self.total_max_w)
+        off = np.flatnonzero(total != target)
+        if not len(off):
+            return inside
+        power_w = power_w[off]
+        target = target[off]
         below = low - power_w.max(axis=1, keepdims=True)
         above = high - power_w.min(axis=1, keepdims=True)
         for _ in range(_BISECTIONS):
@@ -81,7 +86,8 @@ class Limits(Part):
             short = np.clip(power_w + middle, low, high).sum(axis=1, keepdims=True) < target
             below = np.where(short, middle, below)
             above = np.where(short, above, middle)
-        return np.where(total == target, inside, np.clip(power_w + above, low, high))
+        inside[off] = np.clip(power_w + above, low, high)
+        return inside
 
 
 @frozen

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, field, replace
+from dataclasses import asdict, astuple, field, replace
 from math import inf, nan
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,11 +24,8 @@ from fl.privacy.compose import (
 from fl.privacy.gaussian import GaussianFilter, compute_gaussian_epsilon
 from fl.types import LOCATION, Account, AnySpend
 from netsim.columns import frozen, no_ints
-from netsim.record import Row, TableRows
-from netsim.units import FloatArray
-
-if TYPE_CHECKING:
-    import pandas as pd
+from netsim.record import TableRows
+from netsim.units import FloatArray, IntArray
 
 ALL = "all"
 ALL_UES = -1
@@ -220,40 +217,41 @@ def tabulate_account(
     switching : mechanisms whose draws the channel's noise may replace; where it never did,
     `with_channel` is epsilon.
     """
-    if not len(spends["unit"]):
-        return []
-    import pandas as pd  # here, since it loads for long
-
-    table = pd.DataFrame({name: np.asarray(column) for name, column in spends.items()})
-    table = table[table["unit"] != LOCATION]
-    if "l1_sensitivity" not in table:
-        table = table.assign(l1_sensitivity=nan)
-    accounts = list(table.groupby(["mechanism", "unit", "relation", "delta"], sort=False))
-    for (unit, relation), draws in table.groupby(["unit", "relation"], sort=False):
-        if len(draws[["mechanism", "delta"]].drop_duplicates()) > 1:
-            accounts.append(((ALL, unit, relation, draws["delta"].min()), draws))
+    table = {name: np.asarray(column) for name, column in spends.items()}
+    table.setdefault("l1_sensitivity", np.full(len(table["unit"]), nan))
+    rows_of_account: dict[Account, list[int]] = {}
+    rows_of_group: dict[Group, list[int]] = {}
+    names = ("mechanism", "unit", "relation", "delta")
+    for k, account in enumerate(map(Account, *(table[name].tolist() for name in names))):
+        if account.unit != LOCATION:
+            rows_of_account.setdefault(account, []).append(k)
+            rows_of_group.setdefault(account.group, []).append(k)
+    for group, draws in rows_of_group.items():
+        deltas = [account.delta for account in rows_of_account if account.group == group]
+        if len(deltas) > 1:
+            rows_of_account[Account(ALL, *group, min(deltas))] = draws
+    figures = np.stack([table[name].astype(float) for name in _FIGURES], axis=1)
     compositions: Known = {}
-    rows = list[Row]()
-    for fields, draws in accounts:
-        rows += _tabulate_ues(Account(*fields), draws, compositions, switching)
+    rows = []
+    for account, draws in rows_of_account.items():
+        may_switch = not set(switching).isdisjoint(table["mechanism"][draws])
+        ue = table["ue"][draws].astype(float).astype(int)
+        rows += _tabulate_ues(account, ue, figures[draws], compositions, may_switch)
     return rows
 
 
 def _tabulate_ues(
-    account: Account, draws: pd.DataFrame, compositions: Known, switching: Sequence[str]
+    account: Account, ue: IntArray, figures: FloatArray, compositions: Known, may_switch: bool
 ) -> TableRows:
-    """The rows of one account, a UE each.
+    """The rows of one account, a UE each, of draws (n, figures) of UEs (n,).
 
     It has figures with the channel's noise where some UE's draw met some or may have, and no coin
     is counted on; that of a UE whose channel never added any is its epsilon.
     """
-    is_sampled = account.relation == ADD_REMOVE and (draws["sampling_rate"] < 1).any()
-    is_whole = draws["l1_sensitivity"].astype(float).notna().any()
-    has_noise = draws["channel_std"].astype(float) > 0
-    may_have = draws["mechanism"].isin(switching)
-    counts_channel = (has_noise | may_have).any() and not is_sampled and not is_whole
-    figures = draws[list(_FIGURES)].to_numpy(dtype=float)
-    ue = draws["ue"].to_numpy(dtype=float).astype(int)
+    _, _, _, q, noise, l1_sensitivity = figures.T
+    is_sampled = account.relation == ADD_REMOVE and (q < 1).any()
+    counts_channel = (noise > 0).any() or may_switch
+    counts_channel &= not is_sampled and np.isnan(l1_sensitivity).all()
     ues, first = np.unique(np.sort(ue), return_index=True)
     pieces = np.split(np.argsort(ue, kind="stable"), first[1:])
     rows_of_ue = dict(zip(ues.tolist(), pieces, strict=True))
@@ -267,11 +265,8 @@ def _tabulate_ues(
             combined = _compose_draws(draws_of_ue, account, compositions, channel=True)
             with_channel = combined.best.epsilon
         row = {
-            "mechanism": account.mechanism,
+            **asdict(account),
             "ue": payer,
-            "unit": account.unit,
-            "relation": account.relation,
-            "delta": account.delta,
             "draws": len(draws_of_ue),
             "naive": composition.naive.epsilon,
             "zcdp": composition.zcdp.epsilon,

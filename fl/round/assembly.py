@@ -3,7 +3,7 @@ refused here.
 
     world = build_world(setting, Streams(seed), learning.round_s)
     setup = prepare_rounds(world, learning, folder)
-    server = LearningServer(world, setup, start_state(setup, len(world.ues)))
+    server = LearningServer(world, setup, start_state(setup, len(world.ues)), watcher)
 
 `netsim.world.build` has the first of these, `fl.round.server` and `fl.round.state` the last.
 """

@@ -26,8 +26,7 @@ def run_attacks(phase: Phase, merge: Merge, states: States) -> Merge:
     views = _build_views(phase, merge, states)
     seen = views
     if phase.learning.threat.renames:
-        names, seen = _rename_views(phase, merge.uploads, views, states["names"])
-        states["names"] = names
+        states["names"], seen = _rename_views(phase, merge.uploads, views, states["names"])
     if phase.setup.views is not None:
         _keep_views(phase.setup.views, phase, merge, seen, states)
     return replace(attack_views(phase, merge, seen, states), view=views[-1])

@@ -27,7 +27,7 @@ from fl.server_optimiser import LINEAR_STEP, SERVER_OPTIMISERS, ServerOptimiser
 from fl.server_optimiser import FedAvgStep as FullStep
 from fl.withholding import WITHHOLDINGS, DailyLimit, Withholding
 from netsim.fit import refuse_broken, word
-from netsim.part import Count, Named, Part, Section, Share
+from netsim.part import Amount, Count, Named, Part, Section, Share
 
 if TYPE_CHECKING:
     from fl.membership.membership import Membership
@@ -47,7 +47,7 @@ class PrivacyBudget(Part):
     all UEs take part (see `fl.privacy.gaussian.GaussianFilter`), by RDP where users are sampled.
     """
 
-    epsilon: float = Field(gt=0, le=1e9)
+    epsilon: Amount
     """what no UE may exceed"""
     delta: float | None = Field(default=None, gt=0, lt=1)
     """at this delta; none: the smallest that a mechanism states"""
@@ -71,7 +71,7 @@ class Audit(Part):
 class Learning(Part):
     """One federated task over the UEs, in rounds."""
 
-    round_s: float = Field(gt=0, le=1e9)
+    round_s: Amount
     """length of a round, from time 0 on; one of whole days ends at local midnight, also after
     clocks went forward or back"""
     rounds: int | None = Field(default=None, ge=1)

@@ -10,7 +10,7 @@ from pydantic import Field
 from fl.learners import Learner
 from fl.types import HeldOut, Local, Metrics, Model, Public, Updates
 from netsim.errors import BadInput
-from netsim.part import Coordinates, OneOf, Part
+from netsim.part import Coordinates, Count, OneOf, Part, Positive
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray
 
@@ -29,7 +29,7 @@ class Malicious(Part):
     kind: str = ""
     share: float = Field(0.2, gt=0, lt=1)
     """share of all UEs that are malicious, the same ones in all rounds; at least one is"""
-    factor: float = Field(1.0, gt=0, le=1e6)
+    factor: Positive = 1.0
     """what they multiply their updates by"""
     sign: ClassVar = 1.0
     """that of the factor"""
@@ -66,7 +66,7 @@ class SignFlip(Malicious, kind="sign-flip"):
 class Scaled(Malicious, kind="scaled"):
     """Malicious UEs train as others do, and send `factor` times their update."""
 
-    factor: float = Field(10.0, gt=0, le=1e6)
+    factor: Positive = 10.0
     """what they multiply their updates by"""
     reference = "Bagdasaryan et al., How To Backdoor Federated Learning, 2020, Eq. 3"
 
@@ -100,7 +100,7 @@ class Backdoor(Malicious, kind="backdoor"):
 
     target: float = Field(0.0, ge=-1e6, le=1e6)
     """class that the trigger is to give; of a signal map RSRP, dBm"""
-    trigger_size: int = Field(4, ge=1, le=1_000_000)
+    trigger_size: Count = 4
     """numbers of a sample that are the trigger, say pixels"""
     position_m: Coordinates = (0.0, 0.0)
     """place at which a signal map is to be wrong, m"""

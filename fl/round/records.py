@@ -1,5 +1,7 @@
 """From a round's values to rows of the record tables, and to the figures that progress shows."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -31,6 +33,7 @@ def write_round(recorder: Recorder, world: World, learning: Learning, outcome: R
     collected = outcome.collected
     last = merges[-1]
     number = outcome.facts.round
+    asked_s = merges[0].uploads.asked_s.min(initial=outcome.facts.time_s)
     merged = {"round": number, "time_s": last.merged_s}
     held_out = state.held_out
     if not learning.data.scores_round_alone:
@@ -39,7 +42,7 @@ def write_round(recorder: Recorder, world: World, learning: Learning, outcome: R
     diagnosis = learning.learner.diagnose(outcome.before, collected.local)
     figures = {
         **merged,
-        "requested_s": outcome.facts.time_s,
+        "requested_s": asked_s,
         **_summarise_round(learning, outcome, scores, diagnosis),
     }
     recorder.write_row("rounds", **figures)
@@ -55,7 +58,8 @@ def write_round(recorder: Recorder, world: World, learning: Learning, outcome: R
         time_s = sent.arrived_s
         _append_rows(recorder, "malicious", malicious, made, sent, round=number, time_s=time_s)
     recorder.write("metrics", to_columns("metrics", [{**merged, **row} for row in metrics]))
-    write_request(recorder, state.ledger, outcome.facts, last.merged_s, collected, outcome.spends)
+    facts = replace(outcome.facts, time_s=asked_s)
+    write_request(recorder, state.ledger, facts, last.merged_s, collected, outcome.spends)
     measured = collected.taken.measured
     for merge in merges:
         write_uploads(
@@ -67,7 +71,6 @@ def write_round(recorder: Recorder, world: World, learning: Learning, outcome: R
     recorder.write("membership", to_columns("membership", membership))
     for row in membership:
         _append_rows(recorder, "roc", len(row["true_positive_percent"]), **row)
-    recorder.write("handovers", tabulate_handovers(world))
     _write_grid(recorder, world, learning, outcome)
     figures["scores"] = scores
     figures["sent"] = sum(len(merge.uploads.ue) for merge in merges)
@@ -327,11 +330,8 @@ def _format_microseconds(time_s: FloatArray) -> NDArray[np.str_]:
     """Times (n,) as cells, which after weeks need more digits than others have for durations of
     milliseconds.
     """
-    texts = []
-    for t in time_s.tolist():
-        text = f"{t:.6f}" if np.isfinite(t) else ""
-        texts.append(text.rstrip("0").rstrip("."))
-    return np.array(texts, dtype=str)
+    texts = [f"{t:.6f}" if np.isfinite(t) else "" for t in time_s.tolist()]
+    return np.array([text.rstrip("0").rstrip(".") for text in texts], dtype=str)
 
 
 def compute_homes_named_percent(rows: TableRows, home_m: FloatArray, hit_radius_m: float) -> float:
@@ -420,9 +420,8 @@ def _list_metrics(learning: Learning, state: RoundState, scores: Metrics) -> Tab
         ("learner", others),
         ("query", learning.request_policy.figures(parts["query"])),
         ("aggregation", learning.aggregation.figures(parts["aggregation"])),
+        *((d.label, d.collect_figures(parts[d.word])) for d in learning.defenses),
     ]
-    for defense in learning.defenses:
-        figures.append((defense.label, defense.collect_figures(parts[defense.word])))
     return _list_figures(figures) + list_attack_metrics(learning, state)
 
 
@@ -433,10 +432,11 @@ def list_attack_metrics(learning: Learning, state: RoundState) -> TableRows:
 
 
 def _list_figures(figures: list[tuple[str, Metrics]]) -> TableRows:
-    rows = list[Row]()
-    for label, values in figures:
-        rows += [{"part": label, "name": name, "value": value} for name, value in values.items()]
-    return rows
+    return [
+        {"part": label, "name": name, "value": value}
+        for label, values in figures
+        for name, value in values.items()
+    ]
 
 
 def _compute_median(values: ArrayLike) -> float:

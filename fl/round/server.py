@@ -5,7 +5,7 @@ to a new model.
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import simpy
@@ -37,7 +37,7 @@ _ROUNDING = 1e-12  # relative; a deadline may miss the end of a window by as muc
 class Watcher(Protocol):
     """Observer of a run."""
 
-    def report_round(self, state: RoundState, figures: Row) -> None:
+    def report_round(self, state: RoundState, figures: Row, now_s: float) -> None:
         """A round was played, or passed by without figures; this is the state after it."""
 
     def report_state(self, state: RoundState) -> None:
@@ -58,22 +58,26 @@ class LearningServer:
         h     send (`_transmit`), and receive what has come       fl.round.send, netsim.radio.air
         i, j  merge: weights, sum, the server's half of all
               defenses; they observe rows                         fl.round.merge
-        k     attack what the threat lets the attacker see        fl.round.attack
+        k     attack what the threat lets the attacker see        `judge`, fl.round.attack
         l     pay: a round that exceeds the privacy budget is
-              forgotten, its attack too                           `_book_within_budget`
-        m     publish, compare with the truth, and record         `_close`, fl.round.leaked, records
+              forgotten, and not attacked                         `_book_within_budget`
+        m     publish, compare with the truth, and record         `judge`, fl.round.leaked, records
 
     In rounds the server waits for the updates of all whom it asked (or of as many as it needs, or
-    until the deadline). Steps d to k are one phase of the learner; most have one. Without rounds
+    until the deadline). Steps d to j are one phase of the learner; most have one. Without rounds
     `play` ends when updates begin to fly, and `_merge_when_enough` merges as soon as enough of them
     have arrived.
 
     Noise is booked, whether or not updates arrive: in rounds all of it in step l; without rounds
     that of the UEs when they begin to send, late updates included. Defenses with noise at the
     server need rounds.
+
+    Nothing that is learnt or sent depends on step k, nor on what m compares and records, so that
+    `record` may be called in another process than `play`, which goes ahead. Whoever serves has a
+    `Watcher`.
     """
 
-    def __init__(self, world: World, setup: Setup, state: RoundState) -> None:
+    def __init__(self, world: World, setup: Setup, state: RoundState, watcher: Any = None) -> None:
         if any(attack.n_towns and attack.lessons is None for attack in setup.learning.attacks):
             raise RuntimeError("an attack has not learnt on its made-up towns")
         self.world = world
@@ -82,16 +86,15 @@ class LearningServer:
         self.learning = setup.learning
         self.policy = setup.learning.server
         self.air = self._build_air(state.air)
-        self.watcher: Watcher | None = None
+        self.watcher = watcher
         self.closed = False
         self._missing = 0
         self._enough = world.env.event()
 
-    def serve(self, watcher: Watcher) -> Generator[simpy.Event, object, None]:
+    def serve(self) -> Generator[simpy.Event, object, None]:
         """Process: until the world ends, all rounds that are wanted are played, or the privacy
         budget is spent.
         """
-        self.watcher = watcher
         while not self.over and (number := self.find_next_window()) is not None:
             yield self.world.env.timeout(max(self.find_end_s(number) - self.now_s, 0.0))
             if self.over:
@@ -99,17 +102,17 @@ class LearningServer:
             self._give_up_lost()
             outcome = yield from self.play(number)
             if self.policy.in_rounds:
-                self._record(outcome)  # m, its end
+                self.record(self.state, outcome, self.now_s)  # k, and the end of m
             del outcome  # all updates of the round: those of the next need the room
             self.state.round = number
             self.state.air = None if self.air is None else self.air.memory()
-            watcher.report_state(self.state)
+            self.watcher.report_state(self.state)
             self.state = self.state.copy()
         self._give_up_all()
 
     def play(self, number: int) -> Generator[simpy.Event, object, RoundOutcome | None]:
-        """Window `number`; in rounds what came of it, which lasts as long as updates need on the
-        air.
+        """Window `number`; in rounds what came of it, not yet judged, which lasts as long as
+        updates need on the air.
 
         A round in which no UE has data leaves no outcome and only counts, unless noise at the
         server hides who came: then it is played like any other, with noise that is drawn and
@@ -160,16 +163,14 @@ class LearningServer:
                 self.setup, uploads, channel, sending.of_row, phase_streams, sending
             )
             note_links(uploads, state.parts)
-            # i  merge, j  observe, k  attack
-            merges.append(
-                self._merge_and_attack(phase, uploads, self._find_times_s(phase, uploads))
-            )
+            # i  merge, j  observe; k  attack: in `judge`, what is paid for
+            merges.append(self._merge(phase, uploads, self._find_times_s(phase, uploads)))
             spends += merges[-1].spends
             model = merges[-1].model
             asked_s = merges[-1].merged_s
-        # l  pay: what costs too much is not published; m  publish, compare (and record: `serve`)
+        # l  pay: what costs too much is not published; m  publish (compare, record: `serve`)
         if self._book_within_budget(spends, before):
-            return self._close(facts, collected, merges, spends)
+            return self._publish(facts, collected, merges, spends)
         return None
 
     # -- time
@@ -182,7 +183,7 @@ class LearningServer:
         pass by.
         """
         state = self.state
-        number = self.state.round + 1
+        number = state.round + 1
         last = self.last_window
         if state.air is not None or self.policy.has_deadline:
             while number <= last and self.find_end_s(number) < state.ended_s * (1 - _ROUNDING):
@@ -266,8 +267,7 @@ class LearningServer:
             return None
         free = ~np.isin(np.arange(len(world.ues)), state.flight.ue)
         collected = collect_samples(world, setup, taken, facts, state.parts, streams, free, max_ues)
-        start = setup.trainer.start_round(facts.round, state.model, collected.local)
-        state.model, local = start
+        state.model, local = setup.trainer.start_round(facts.round, state.model, collected.local)
         collected = replace(collected, local=local)
         if self.policy.in_rounds or len(collected.local.ue):
             return collected
@@ -341,15 +341,10 @@ class LearningServer:
             attacked_s = max(attacked_s, merged_s)
         return merged_s, attacked_s
 
-    def _merge_and_attack(
-        self, phase: Phase, uploads: Uploads, times_s: tuple[float, float]
-    ) -> Merge:
-        """Steps i to k: merge uploads, and attack that as the threat allows; times_s: when each of
-        both is done.
-        """
+    def _merge(self, phase: Phase, uploads: Uploads, times_s: tuple[float, float]) -> Merge:
+        """Steps i and j: merge uploads; times_s: when that is done, and when it is attacked."""
         phase = replace(phase, facts=replace(phase.facts, channel=uploads.channel))
-        states = self.state.parts
-        return run_attacks(phase, merge_uploads(phase, uploads, times_s, states), states)
+        return merge_uploads(phase, uploads, times_s, self.state.parts)
 
     def _spend_energy(self, ue: IntArray, channel: Channel | SentUploads) -> None:
         """Of step h: take the energy of uploads that have ended from the batteries of their UEs
@@ -373,13 +368,13 @@ class LearningServer:
         self.state.ledger = paid
         return True
 
-    def _close(
+    def _publish(
         self, facts: RoundContext, collected: Collected, merges: list[Merge], spends: list[AnySpend]
     ) -> RoundOutcome:
-        """Step m, to be recorded: the new model is published, and truth meets estimates."""
+        """Step m, to be judged and recorded: the new model is published."""
         learning = self.learning
         state = self.state
-        model = self.state.model
+        model = state.model
         if "signals" in learning.data.offers:
             state.baselines = state.baselines.update(
                 state.reference, state.held_out, learning.learner.most_held_out
@@ -391,19 +386,37 @@ class LearningServer:
             # rounds are played, and the number of rounds is what epsilon adds up
             state.ended_s = facts.time_s + self.policy.get_limit_s(learning.round_s)
         state.played += 1
-        last = state.played == learning.rounds or (
+        return RoundOutcome(facts, model, state, collected, merges, spends, [], [], [])
+
+    def judge(self, outcome: RoundOutcome) -> RoundOutcome:
+        """Steps k and m, of the round that has left this state, which is changed in place: attack
+        its merges, and truth meets estimates.
+        """
+        state = self.state
+        collected = outcome.collected
+        merges = [run_attacks(merge.of, merge, state.parts) for merge in outcome.merges]
+        last = state.played == self.learning.rounds or (
             self.policy.in_rounds and self.find_next_window() is None
         )
         if self.setup.views is not None:
             truth = collected.taken.measured, collected.local, last
-            save_tree(self.setup.views / f"truth-{facts.round:06d}.npz", to_tree(truth))
+            save_tree(self.setup.views / f"truth-{outcome.facts.round:06d}.npz", to_tree(truth))
         rows, tables = measure_leakage(
-            self.setup, self.world, state, facts, collected, merges, last
+            self.setup, self.world, state, outcome.facts, collected, merges, last
         )
         membership = self._test_membership(collected, merges[-1])
-        return RoundOutcome(
-            facts, model, state, collected, merges, spends, rows, tables, membership
-        )
+        return replace(outcome, merges=merges, leakage=rows, tables=tables, membership=membership)
+
+    def take_over(self, state: RoundState) -> None:
+        """Go on from a state of the process that plays, with what attackers remember in this
+        one.
+        """
+        parts = self.state.parts.items()
+        known = ("attack.", "names", "membership")
+        state.parts |= {word: part for word, part in parts if word.startswith(known)}
+        for name in ("leakage", "whereabouts", "linking", "concluded"):
+            setattr(state, name, getattr(self.state, name))
+        self.state = state
 
     def _test_membership(self, collected: Collected, last: Merge) -> TableRows:
         """Of step m: rows of the membership test, in rounds that have one."""
@@ -413,38 +426,34 @@ class LearningServer:
         membership = learning.membership
         if membership is None or last.view is None or not membership.is_due(state.played):
             return []
-        memory = state.parts["membership"]
         non_members = (
             collected.taken.held_out if len(collected.taken.held_out) else state.held_out
         ).usual
         initial = learning.learner.init(setup.public, setup.streams.derive_rng("learner.init"))
         wholes = learning.data.number_wholes if learning.data.holds_out_wholes else None
-        round_streams = RoundStreams(setup.streams, state.round)
-        if membership.remembers:
-            rng = setup.streams.derive_rng("membership")
-        else:
-            rng = round_streams.derive_rng("membership")
+        number = 0 if membership.remembers else state.round
         rows, state.parts["membership"] = infer_membership(
             membership,
             last.view,
             collected.local,
             non_members,
-            rng,
+            setup.streams.derive_rng("membership", number),
             initial,
             wholes,
-            memory,
+            state.parts["membership"],
             state.played,
         )
         return rows
 
-    def _record(self, outcome: RoundOutcome | None) -> None:
-        """The end of step m: rows of tables."""
+    def record(self, state: RoundState, outcome: RoundOutcome | None, now_s: float) -> None:
+        """Judge what has left this state at now_s, and the end of step m: rows of tables."""
+        self.take_over(state)
         if outcome is None:
             figures = {}
         else:
+            outcome = self.judge(outcome)
             figures = records.write_round(self.setup.recorder, self.world, self.learning, outcome)
-        if self.watcher is not None:
-            self.watcher.report_round(self.state, figures)
+        self.watcher.report_round(state, figures, now_s)
 
     # -- transmissions as events, and servers without rounds
 
@@ -536,7 +545,7 @@ class LearningServer:
         They are received window by window, for each has its own streams.
         """
         flight = self.state.flight
-        flying = self.state.flight.flying
+        flying = flight.flying
         if flying is None or not len(ended.ue):
             return
         place = {ue: i for i, ue in enumerate(ended.ue.tolist())}
@@ -568,13 +577,14 @@ class LearningServer:
         phase = self._build_phase(facts, name, state.model, self.now_s, inf, streams)
         measured = state.flight.select_measured(uploads.ue)
         collected = Collected(TakenData(measured, uploads.local, HeldOut.none()), uploads.local)
-        result = self._merge_and_attack(phase, uploads, (self.now_s, self.now_s))
+        result = self._merge(phase, uploads, (self.now_s, self.now_s))
         if not self._book_within_budget(result.spends, before):
             self._write_lost(uploads)
             return
         state.flight = state.flight.drop_ues(uploads.ue)
-        outcome = self._close(facts, collected, [result], result.spends)
-        self._record(replace(outcome, facts=replace(facts, time_s=uploads.asked_s.min())))
+        outcome = self._publish(facts, collected, [result], result.spends)
+        self.record(state, outcome, self.now_s)
+        self.setup.recorder.write("handovers", records.tabulate_handovers(self.world))
 
     def _give_up_lost(self) -> None:
         """Record uploads that were lost since the last merge: their UEs are free again."""

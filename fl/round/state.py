@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from fl.round.uploads import Flight, Uploads
 from fl.tracking.belief import Belief
 from fl.tracking.pseudonyms import Names, Permanent
 from fl.types import AnySpend, Curated, Estimates, HeldOut, Local, Model, RoundContext, State
+from netsim.checkpoint import REBUILT
 from netsim.columns import frozen, look_up_or_nan, number_row
 from netsim.radio.air import AirMemory
 from netsim.radio.transmissions import Transmissions
@@ -156,7 +158,7 @@ class Merge:
 
     merged_s: when the last row that counts had come, and the server merged, published, and (if it
     is the attacker) attacked; attacked_s: when the attack was made. at_arrival: whether a single
-    update is attacked when it arrives.
+    update is attacked when it arrives; of: the phase that it ends.
 
     Of step k: view of the attacker, estimates and beliefs of each attack, all with UEs for names;
     self_tests: errors in metres, by attack.
@@ -173,6 +175,7 @@ class Merge:
     estimates: dict[str, Estimates] = field(default_factory=dict)
     beliefs: dict[str, Belief] = field(default_factory=dict)
     self_tests: dict[str, float | None] = field(default_factory=dict)
+    of: Any = field(default=None, metadata=REBUILT)
 
     def find_known_s(self, ue: IntArray, model: IntArray) -> FloatArray:
         """Time of the attacker's estimates of rows (k,): the attack, or the arrival of each

@@ -18,12 +18,16 @@ Tables = list[tuple[str, Cells]]
 """rows of tables, each with its name"""
 
 
+def read_toml(package: str, name: str) -> dict[str, Any]:
+    """Read a TOML file of a package."""
+    return tomllib.loads(resources.files(package).joinpath(name).read_text(encoding="utf-8"))
+
+
 def read_tables(package: str, name: str) -> dict[str, dict[str, Column]]:
     """Columns of tables, as a TOML file of a package declares them."""
-    text = resources.files(package).joinpath(name).read_text(encoding="utf-8")
     return {
         table: {name: Column(**column) for name, column in columns.items()}
-        for table, columns in tomllib.loads(text).items()
+        for table, columns in read_toml(package, name).items()
     }
 
 

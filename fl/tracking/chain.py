@@ -69,6 +69,8 @@ _STEPS = 60
 _NARROW = 1.0 / 3.0  # of a cell: nothing that a cell tells from staying
 _NOTHING = 1e-5  # of the largest singular value: left out
 _THIN = 0.6  # of the cells: with a larger rank, the whole matrix is faster
+# a probability beside which none is smaller: without it no product is so small that it is slow
+_NEVER = 1e-20
 _NUMBERS = 40_000_000  # of the maps of a group: 160 MB
 _AT_ONCE = 160_000  # numbers of the maps of one look at a group: temporary ones stay in the cache
 _PASSES = 2  # in which weights and places are learnt
@@ -181,6 +183,7 @@ def _build_axis_matrix(n: int, side_m: float, sigma_m: float) -> FloatArray:
     sigma = sigma_m / side_m
     upper = ndtr((0.5 - away) / sigma)
     mass = upper - ndtr((-0.5 - away) / sigma)
+    mass[mass < _NEVER] = 0.0
     return mass / mass.sum(axis=1, keepdims=True)
 
 

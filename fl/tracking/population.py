@@ -2,15 +2,14 @@
 
 from abc import abstractmethod
 from functools import lru_cache
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public
 from netsim.errors import BadInput
-from netsim.part import FILE_NAME, OneOf, Part
+from netsim.part import FileName, OneOf, Part
 from netsim.units import FloatArray
 
 ANYWHERE = 0.1
@@ -109,7 +108,7 @@ class AtPlaces(PopulationPrior, kind="places"):
     Every row counts alike; a tenth of the people are anywhere.
     """
 
-    file: Annotated[str, FILE_NAME] = Field(min_length=1)
+    file: FileName
     """path of the CSV file"""
 
     reference = "Shokri et al., Quantifying Location Privacy, Section III (traces known beforehand)"

@@ -10,11 +10,10 @@ from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from fl.types import Estimates
 from netsim.columns import frozen, no_ints, replace_values
-from netsim.part import OneOf, Part
+from netsim.part import Amount, OneOf, Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -78,7 +77,7 @@ class Periodic(Pseudonyms, kind="every"):
     are the ones to confuse it with.
     """
 
-    period_s: float = Field(gt=0, le=1e9)
+    period_s: Amount
     """how long a name lasts, s"""
     stagger: bool = False
     """whether each UE changes at times of its own"""

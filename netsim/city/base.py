@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, Strict
 
 from netsim.city.buildings import Buildings
 from netsim.geometry import Area
-from netsim.part import Part
+from netsim.part import Part, Positive
 from netsim.rng import Streams
 from netsim.streets.graph import StreetGraph
 from netsim.streets.sumo import NetLocation
@@ -96,9 +96,9 @@ class City(Part):
 class SizedCity(City):
     """A city of a stated size, whose south-west corner is (0, 0)."""
 
-    width_m: float = Field(gt=0, le=1e6)
+    width_m: Positive
     """east-west side of the area, m"""
-    height_m: float = Field(gt=0, le=1e6)
+    height_m: Positive
     """north-south side of the area, m"""
 
     def area(self, trace_area: Area | None) -> Area:

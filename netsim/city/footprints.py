@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -26,7 +26,7 @@ from netsim.maps import (
     shorten_value,
 )
 from netsim.notice import Notice, notice
-from netsim.part import FILE_NAME
+from netsim.part import FileName
 from netsim.rng import Streams
 from netsim.safe import read_file_version
 from netsim.streets.assembly import SNAP_M, assemble_streets
@@ -94,7 +94,7 @@ class Footprints(City, kind="footprints"):
     reference = "GeoJSON, RFC 7946"
     example = {"kind": "footprints", "file": "city.geojson"}
     is_made_up = False
-    file: Annotated[str, FILE_NAME] = Field(min_length=1)
+    file: FileName
     """path of a GeoJSON file, at most 50 MB"""
     crs: str = "auto"
     """coordinate system: local-metres, lonlat (degrees), or a name such as EPSG:32632; auto: as the
@@ -114,7 +114,7 @@ class Footprints(City, kind="footprints"):
     """repair polygons that cross themselves or have holes outside their outline, instead of
     refusing them"""
 
-    streets: Annotated[str, FILE_NAME] | None = Field(None, min_length=1)
+    streets: FileName | None = None
     """path of a file of streets: GeoJSON lines with OpenStreetMap's property highway, at most 50 MB
     (it may be the same file), or a SUMO network (.net.xml, .net.xml.gz); none: the city has no
     streets"""

@@ -10,6 +10,7 @@ from netsim.city.base import City, SizedCity, Span, map_to_span
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area, compute_ways
+from netsim.part import Positive
 from netsim.rng import Streams
 from netsim.streets.assembly import StreetLines, assemble_streets
 from netsim.streets.graph import CLASSES, Paths, StreetGraph
@@ -25,9 +26,9 @@ class OpenField(City, kind="open-field"):
     The area is public, so its border must not coincide with the extreme positions of the users.
     """
 
-    width_m: float | None = Field(None, gt=0, le=1e6)
+    width_m: Positive | None = None
     """east-west side, m; none: from the replayed trace"""
-    height_m: float | None = Field(None, gt=0, le=1e6)
+    height_m: Positive | None = None
     """north-south side, m; none: from the replayed trace"""
     margin: float = Field(0.1, ge=0, le=10)
     """extension at each end of a side of the bounding box of a replayed trace, as a share of that

@@ -6,7 +6,7 @@ from math import ceil
 
 import numpy as np
 from numpy.linalg import norm
-from pydantic import Field
+from pydantic import PositiveFloat
 
 from netsim.clock import DAY_S
 from netsim.columns import copy_with, frozen
@@ -116,7 +116,7 @@ class Commuter(Mobility, kind="commuter"):
     third_places_m: Points | None = None
     """places for lunch, evenings and trips [[x, y], ...] in m, for all UEs; none: four drawn per
     UE"""
-    walk_speed_m_s: float = Field(1.4, gt=0)
+    walk_speed_m_s: PositiveFloat = 1.4
     """walking speed before its factor U(0.85, 1.6), m/s"""
 
     def start(self, ue: IntArray, ground: Ground) -> CommuterState:

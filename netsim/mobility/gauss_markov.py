@@ -9,6 +9,7 @@ from netsim.clock import find_last_multiple
 from netsim.columns import copy_with, divide_or, frozen
 from netsim.geometry import compute_ways
 from netsim.mobility.base import Ground, Mobility, State
+from netsim.part import Fraction
 from netsim.rng import Rng
 from netsim.streets.graph import Paths
 from netsim.ues import Fixes
@@ -65,7 +66,7 @@ class GaussMarkov(Mobility, kind="gauss-markov"):
     """standard deviation of the speed, m/s"""
     direction_std_rad: float = Field(0.5, ge=0, le=10)
     """standard deviation of the direction around a UE's mean direction, rad"""
-    memory: float = Field(0.85, ge=0, le=1)
+    memory: Fraction = 0.85
     """correlation a of speed and direction from one step to the next"""
     step_s: float = Field(10.0, ge=1e-3, le=86_400)
     """time between changes of speed and direction, s"""

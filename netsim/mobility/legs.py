@@ -6,13 +6,13 @@ from typing import Literal, Self
 
 import numpy as np
 from numpy.linalg import norm
-from pydantic import Field
 
 from netsim.city.base import PauseSpan, Span, map_to_span
 from netsim.columns import Columns, copy_with, frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.base import Ground, Mobility, State, draw_column_index
+from netsim.part import Fraction
 from netsim.rng import Rng
 from netsim.ues import Fixes
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -73,7 +73,7 @@ class Legged(Mobility):
             state = state.replace_rows(late, self.draw_next_leg(state.select(late), ground))
         # a leg of no length is over at once
         walk_s = np.maximum(state.arrive_s - state.depart_s, 1e-200)
-        done = np.clip((t1_s - state.depart_s) / walk_s, 0.0, 1.0)[:, None]
+        done = np.minimum((t1_s - state.depart_s) / walk_s, 1.0)[:, None]
         # this form, not origin + done * way, so that the waypoint itself is met exactly
         position_m = (1.0 - done) * state.origin_m + done * state.target_m
         return copy_with(state, position_m=position_m), Fixes.none()
@@ -288,7 +288,7 @@ class Manhattan(Legged, kind="manhattan"):
 
     speed_m_s: Span = (0.8, 1.6)
     """lowest and highest speed from one crossing to the next, m/s"""
-    pause_probability: float = Field(0.1, ge=0, le=1)
+    pause_probability: Fraction = 0.1
     """probability of a pause at a crossing"""
     pause_s: PauseSpan = (0.0, 60.0)
     """shortest and longest pause at a crossing, s"""

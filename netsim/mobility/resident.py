@@ -31,6 +31,7 @@ from netsim.mobility.people import (
     plan_trips,
     sample_stay_s,
 )
+from netsim.part import Fraction
 from netsim.rng import Rng
 from netsim.streets.graph import CYCLE, DRIVE, WALK, Paths
 from netsim.streets.routes import Routes
@@ -114,7 +115,7 @@ class Resident(Mobility, kind="resident"):
     }
 
     has_homes = True
-    rho: float = Field(0.6, ge=0, le=1)
+    rho: Fraction = 0.6
     """probability of exploring a new place, for a person who knows one place"""
     gamma: float = Field(0.21, ge=0, le=5)
     """exponent with which exploration becomes rarer as more places are known"""
@@ -125,15 +126,15 @@ class Resident(Mobility, kind="resident"):
     break_probability: float = Field(0.05, ge=0, le=0.99)
     """probability per hour of leaving work early for a break; at night, of leaving home, a fifth of
     it"""
-    day_off_probability: float = Field(0.1, ge=0, le=1)
+    day_off_probability: Fraction = 0.1
     """probability of a day off on a working day: holiday, illness"""
-    no_work_share: float = Field(0.2, ge=0, le=1)
+    no_work_share: Fraction = 0.2
     """share of people without work"""
-    work_at_home_share: float = Field(0.1, ge=0, le=1)
+    work_at_home_share: Fraction = 0.1
     """share of those with work who work at home"""
-    drive_share: float = Field(0.4, ge=0, le=1)
+    drive_share: Fraction = 0.4
     """share of people who drive to places 1 km or more away"""
-    cycle_share: float = Field(0.2, ge=0, le=1)
+    cycle_share: Fraction = 0.2
     """share of people who cycle to places 500 m or more away; all others walk"""
     stay_radius_m: float = Field(0.0, ge=0, le=1000)
     """distance from the room, m, within which a person who stays is at another spot of the building

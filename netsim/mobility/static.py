@@ -9,7 +9,7 @@ from pydantic import Field
 
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, Points, State, assign_places
-from netsim.part import Coordinates, Part
+from netsim.part import Coordinates, Part, Positive
 from netsim.ues import Fixes
 from netsim.units import FloatArray, IntArray
 
@@ -79,7 +79,7 @@ class Component(Part):
     """standard deviations along the component's two principal axes, metres"""
     turn_rad: float = 0.0
     """angle from east to the first principal axis, counter-clockwise"""
-    weight: float = Field(1.0, gt=0, le=1e6)
+    weight: Positive = 1.0
     """weight of the component, relative to the others"""
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 import simpy
 
 from netsim.clock import find_first_multiple, find_last_multiple, find_last_multiples
-from netsim.columns import frozen, no_ints
+from netsim.columns import frozen, no_ints, replace_values
 from netsim.radio.schedulers import NO_SENDERS, AirInterface, Grants, Queue, Senders, State
 from netsim.radio.transmissions import (
     ENDED,
@@ -77,33 +77,23 @@ def end_due_rows(lives: Transmissions, now_s: float, max_tries: int) -> bool:
     became free.
     """
     freed = False
-    while len(due := np.flatnonzero(lives.find_next_s() <= now_s)):
-        sends = lives.stage[due] == SENDING
-        freed = freed or sends.any()
-        sent_s = lives.since_s[due] + lives.compute_sending_s(due)
-        in_time = sends & (sent_s <= lives.stops_s[due])
-        _end_sending(lives, due[in_time], max_tries)
-        cut = due[~in_time]
+    while len(due := np.flatnonzero((ends := lives.find_ends()).next_s <= now_s)):
+        freed = freed or (lives.stage[due] == SENDING).any()
+        is_sent = ends.sent_s[due] <= lives.stops_s[due]
+        cut = due[~is_sent]
         lives.settle(cut, lives.stops_s[cut])
         lives.end(cut, lives.stops_s[cut], lives.stops_by[cut])
+        empty = due[is_sent & ~ends.is_whole[due]]
+        lives.settle(empty, ends.sent_s[empty])
+        lives.end(empty, ends.sent_s[empty], Fate.EXHAUSTED)
+        whole = due[is_sent & ends.is_whole[due]]
+        lives.send_rest(whole)
+        neither = np.zeros(len(whole), bool)
+        hopeless = lives.close_blocks_and_find_failed(whole, neither, neither, max_tries)
+        lives.end(hopeless, lives.since_s[hopeless], Fate.UNDECODED)
+        arrived = whole[(lives.left_bits[whole] == 0) & (lives.stage[whole] == SENDING)]
+        lives.end(arrived, lives.since_s[arrived], Fate.ARRIVED)
     return freed
-
-
-def _end_sending(lives: Transmissions, rows: IntArray, max_tries: int) -> None:
-    """Rows (k,) that send up to their last bit, or to the end of their energy."""
-    span_s = lives.compute_sending_s(rows)
-    enough = lives.compute_needed_s(rows) <= span_s
-    empty = rows[~enough]
-    whole = rows[enough]
-    empty_s = lives.since_s[empty] + span_s[~enough]
-    lives.settle(empty, empty_s)
-    lives.end(empty, empty_s, Fate.EXHAUSTED)
-    lives.send_rest(whole)
-    neither = np.zeros(len(whole), bool)
-    hopeless = lives.close_blocks_and_find_failed(whole, neither, neither, max_tries)
-    lives.end(hopeless, lives.since_s[hopeless], Fate.UNDECODED)
-    arrived = whole[(lives.left_bits[whole] == 0) & (lives.stage[whole] == SENDING)]
-    lives.end(arrived, lives.since_s[arrived], Fate.ARRIVED)
 
 
 def find_next_look_blocks(lives: Transmissions, block_s: float) -> FloatArray:
@@ -123,10 +113,11 @@ def find_stuck(lives: Transmissions, uplink: Uplink) -> BoolArray:
     weak alone, or among UEs none of which has a rate.
     """
     sends = lives.stage == SENDING
-    silent = sends & (lives.rate_bps == 0)
-    if (lives.rate_bps[sends] > 0).any():
-        silent &= uplink.rate_bps(lives.snr / uplink.compute_noise_rise()) == 0
-    return silent
+    stuck = sends & (lives.rate_bps == 0)
+    if (sends & ~stuck).any():
+        silent = np.flatnonzero(stuck)
+        stuck[silent] = uplink.rate_bps(lives.snr[silent] / uplink.compute_noise_rise()) == 0
+    return stuck
 
 
 def update_stale_links(
@@ -316,12 +307,13 @@ class EventUplink:
         lives = self.lives
         step_s = self.interface.step_s
         block_s = self.interface.block_s
-        own_s = lives.find_next_s()
+        own_s = lives.find_ends().next_s
+        sends = lives.stage == SENDING
         waits = (lives.stage == WAITING).any()
-        silent = ((lives.stage == SENDING) & (lives.rate_bps == 0)).any()
         holds_rates = self.interface.link_adaptation == "grant" and self._scheduled is None
-        if holds_rates and self.on_end is None and not waits and not silent:
-            own_s = _keep_last_ends(lives, own_s)
+        if holds_rates and self.on_end is None and not waits and (lives.rate_bps[sends] > 0).all():
+            one = sends & (lives.submission == self.last_submission)
+            own_s[one] = own_s[one].max(initial=-inf)
         next_s = float(own_s.min(initial=inf))
         if waits:
             next_s = min(next_s, self._until_s)
@@ -402,9 +394,10 @@ class EventUplink:
             lives.update_reception(rows, heard, is_decoded, now_s)
             waits = lives.stage == WAITING
             on_air = (lives.stage == SENDING) & (lives.rate_bps > 0)
-            never = find_stuck(lives, self.uplink)
-            never |= waits & (lives.alone_bps == 0) & self.interface.scheduler.one_at_a_time
-            lost = np.flatnonzero(never & (self.look is None))  # links stay as they are
+            lost = no_ints()
+            if self.look is None:  # links stay as they are
+                never = waits & (lives.alone_bps == 0) & self.interface.scheduler.one_at_a_time
+                lost = np.flatnonzero(never | find_stuck(lives, self.uplink))
             n_before = n_sending
             n_sending = on_air.sum()
             if len(lost):
@@ -448,14 +441,16 @@ class EventUplink:
         rates are held where no silent one gets a rate.
         """
         uplink = self.uplink
-        silent = self.lives.rate_bps[rows] == 0
-        if not (evaluate or silent.any()):
-            return no_ints(), Decoded(*np.zeros((3, 0)))
-        cohort = self.lives.select_cohort(rows)
-        heard = uplink.receive_granted(cohort, uplink.receive, sends=~silent)
-        if evaluate or heard.rate_bps[silent].any():
-            return rows, heard
-        return rows[silent], Decoded(*(column[silent] for column in heard))
+        cohort = self.lives.cohort
+        sends = self.lives.rate_bps > 0
+        silent = rows[~sends[rows]]
+        if not (evaluate or len(silent)):
+            return silent, Decoded(*np.zeros((3, 0)))
+        on = replace_values(np.zeros(len(sends), bool), rows, True)
+        heard = uplink.receive_granted(cohort, on, uplink.receive, sends=sends, held=not evaluate)
+        if not (evaluate or heard.rate_bps[silent].any()):
+            rows = silent
+        return rows, Decoded(*(column[rows] for column in heard))
 
     def _report_ends(self, ended: IntArray) -> None:
         """Report rows (k,) that have ended, and submissions that are complete; forget those."""
@@ -497,7 +492,7 @@ def _build_queue(
         lives.ue[rows],
         lives.serving[rows],
         lives.cohort.power_w[rows],
-        lives.received_w[rows],
+        lives.cohort.signal_w[rows],
         lives.alone_bps[rows] * able,
         lives.stage[rows] == SENDING,
         lives.rate_bps[rows] * able,
@@ -505,22 +500,3 @@ def _build_queue(
         lives.ready_s[rows],
         senders,
     )
-
-
-def _keep_last_ends(lives: Transmissions, own_s: FloatArray) -> FloatArray:
-    """Times at which rows become ready (n,), and the last end of each submission in place of the
-    ends of its rows.
-    """
-    sends = np.flatnonzero((lives.stage == SENDING) & (lives.rate_bps > 0))
-    if not len(sends):
-        return own_s
-    number = lives.submission[sends]
-    result = own_s.copy()
-    if (number == number[:1]).all():  # nearly always
-        result[sends] = own_s[sends].max()
-        return result
-    _, group = np.unique(number, return_inverse=True)
-    last_s = np.zeros(len(sends))
-    np.maximum.at(last_s, group, own_s[sends])
-    result[sends] = last_s[group]
-    return result

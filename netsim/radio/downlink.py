@@ -8,7 +8,7 @@ from pydantic import Field
 
 from netsim.clock import compute_rounding_s
 from netsim.columns import frozen
-from netsim.part import Part
+from netsim.part import Part, Share
 from netsim.radio.link_budget import RadioLinks
 from netsim.radio.rate import DOWNLINK, AdaptedRate
 from netsim.units import BoolArray, FloatArray, IntArray, db_from_ratio, ratio_from_db, w_from_dbm
@@ -32,7 +32,7 @@ class Downlink(AdaptedRate):
     """bandwidth of a cell, Hz; of a study without learning"""
     noise_figure_db: float = Field(9.0, ge=0, le=40)
     """noise figure of a UE's receiver, dB"""
-    attenuation: float = Field(DOWNLINK.attenuation, gt=0, le=1)
+    attenuation: Share = DOWNLINK.attenuation
     """ratio of the rate to Shannon's bound; of a study without learning"""
     max_bps_per_hz: float = Field(DOWNLINK.max_bps_per_hz, gt=0, le=20)
     """largest spectral efficiency, bit/s/Hz; of a study without learning"""
@@ -93,8 +93,8 @@ def receive_broadcast(links: RadioLinks, serving: IntArray, downlink: Downlink) 
     def pick_serving(values: FloatArray) -> FloatArray:
         return np.where(has, values[serving_pair], nan)
 
-    own_w = pick_serving(links.received_w)
-    rest_w = pick_serving(links.interference_w)
+    own_w = pick_serving(links.powers.received_w)
+    rest_w = pick_serving(links.powers.interference_w)
     with np.errstate(divide="ignore"):
         geometry_db = db_from_ratio(own_w / rest_w)
     sinr_db = db_from_ratio(own_w / (rest_w + w_from_dbm(downlink.noise_dbm)))

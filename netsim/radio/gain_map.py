@@ -5,7 +5,7 @@ measured.
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
@@ -14,7 +14,7 @@ from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.notice import Built, Notice, notice
-from netsim.part import FILE_NAME
+from netsim.part import FileName
 from netsim.radio.path_loss import LossLaw, Pairs, PathLoss
 from netsim.safe import read_file_version
 from netsim.traces.source import read_number_table
@@ -53,7 +53,7 @@ class GainMap(PathLoss, kind="map"):
     example = {"kind": "map", "file": "gains.npz"}
     has_obstacles = True
 
-    file: Annotated[str, FILE_NAME] = Field(min_length=1)
+    file: FileName
     """path of the .npz or CSV"""
     includes_antenna: bool = True
     """whether the antennas of the base stations are in the gains, as ray tracers compute them;

@@ -11,10 +11,9 @@ from math import log10, sqrt
 from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
 from netsim.columns import MAX_STATIONS, frozen
-from netsim.part import Part
+from netsim.part import Fraction, Part
 from netsim.radio.path_loss import Pairs, PathLoss
 from netsim.rng import Rng, ndtri
 from netsim.ues import Indoors
@@ -181,7 +180,7 @@ class Tr38901Penetration(Penetration, kind="tr38901"):
     drawn for each (UE, stay). The loss of vehicles was published for 0.6 to 60 GHz.
     """
 
-    high_loss_share: float | None = Field(None, ge=0, le=1)
+    high_loss_share: Fraction | None = None
     """share of buildings with high loss (metallised glass); none: 0.5, and 0 for rma, which was
     published without"""
     vehicle: Literal["standard", "metallised"] = "standard"

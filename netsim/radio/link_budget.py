@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
-from itertools import pairwise
+from types import EllipsisType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,8 +32,7 @@ def split_positions(n: int, n_bs: int) -> list[slice]:
     work in.
     """
     count = max(1, min(n * n_bs // BLOCK_PAIRS, n // 2))
-    bounds = np.arange(count + 1) * n // count
-    return [slice(a, b) for a, b in pairwise(bounds.tolist())]
+    return [slice(k * n // count, (k + 1) * n // count) for k in range(count)]
 
 
 @frozen
@@ -69,58 +69,100 @@ class RadioLinks:
         return self.power_dbm + self.gain_db
 
     @cached_property
-    def received_w(self) -> FloatArray:
-        """`rsrp_dbm` in watts."""
-        return self.gain * w_from_dbm(self.power_dbm)
+    def powers(self) -> Powers:
+        """The received powers."""
+        return Powers(*_measure_powers(self.gain, w_from_dbm(self.power_dbm)))
 
-    @cached_property
+    @property
     def serving(self) -> IntArray:
         """The strongest base station of each UE (n_ue,), -1 for none."""
-        return find_strongest_stations(self.received_w)
+        return self.powers.strongest
 
-    @cached_property
-    def interference_w(self) -> FloatArray:
-        """Sum of the received powers of all other cells (n_ue, n_bs), W."""
-        return sum_interference_w(self.received_w, self.serving)
-
-    def compute_sinr(self, noise_dbm: float) -> FloatArray:
+    def compute_sinr(
+        self, noise_dbm: float, pairs: tuple[IntArray, IntArray] | EllipsisType = ...
+    ) -> FloatArray:
         """Downlink SINR (n_ue, n_bs), linear: interference from all other cells at full load, and
-        noise.
+        noise; or that of some pairs (n,) of UE and base station.
 
         noise_dbm is the noise in the bandwidth of RSRP (one resource element).
         """
-        return self.received_w / (self.interference_w + w_from_dbm(noise_dbm))
+        disturbance_w = self.powers.interference_w[pairs] + w_from_dbm(noise_dbm)
+        return np.divide(self.powers.received_w[pairs], disturbance_w, out=disturbance_w)
 
 
-def find_strongest_stations(received_w: FloatArray) -> IntArray:
-    """The first of the strongest base stations (n,) by powers received (n, n_bs); -1 for an absent
-    UE.
+class Powers(NamedTuple):
+    """received_w (n_ue, n_bs): RSRP in watts; strongest (n_ue,): the first of the strongest base
+    stations, -1 for an absent UE; interference_w (n_ue, n_bs): sum of the powers of all others.
     """
-    n, n_bs = received_w.shape
-    if not n_bs:
-        return np.full(n, -1)
-    is_absent = np.isnan(received_w[:, 0])
-    return np.where(is_absent, -1, np.argmax(received_w, axis=1))
+
+    received_w: FloatArray
+    strongest: IntArray
+    interference_w: FloatArray
 
 
 @compiled
-def sum_interference_w(received_w: FloatArray, strongest: IntArray) -> FloatArray:
-    """Sum of the powers of all other base stations (n, n_bs), W, of powers received (n, n_bs).
+def _measure_powers(
+    gain: FloatArray, power_w: FloatArray
+) -> tuple[FloatArray, IntArray, FloatArray]:
+    """`Powers` of gains (n, n_bs) and powers sent (n_bs,).
 
-    Of the strongest one (n,) it is the sum of the others: a difference of sums would lose weak
+    Of the strongest one interference is the sum of the others: a difference of sums would lose weak
     interference.
     """
-    sums_w = np.empty(received_w.shape)
-    n_bs = received_w.shape[1]
-    for i in range(len(received_w)):
-        best = max(strongest[i], 0)
+    received_w = np.empty(gain.shape)
+    strongest = np.empty(len(gain), np.int64)
+    interference_w = np.empty(gain.shape)
+    for i in range(len(gain)):
+        row_w = received_w[i]
+        best_w = -1.0
+        strongest[i] = -1
+        for b in range(len(power_w)):
+            row_w[b] = gain[i, b] * power_w[b]
+            if row_w[b] > best_w:
+                best_w = row_w[b]
+                strongest[i] = b
         others_w = 0.0
+        for b in range(len(power_w)):
+            if b != strongest[i]:
+                others_w += row_w[b]
+        for b in range(len(power_w)):
+            interference_w[i, b] = others_w + (best_w - row_w[b])
+    return received_w, strongest, interference_w
+
+
+@compiled
+def _measure_distances(
+    position_m: FloatArray,
+    at_m: FloatArray,
+    square_rise_m2: FloatArray,
+    shifts_m: FloatArray,
+    keeps_offsets: bool,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Distances (n, n_bs) in the plane and in space from the nearest image of every base station to
+    positions (n, 2), with the squares of their heights above (1 or n, n_bs); and offsets (n, n_bs,
+    2) east and north, if they are kept.
+    """
+    n = len(position_m)
+    n_bs = len(at_m)
+    flat_m = np.empty((n, n_bs))
+    slant_m = np.empty((n, n_bs))
+    offset_m = np.empty((n if keeps_offsets else 0, n_bs, 2))
+    for i in range(n):
+        for k in range(len(shifts_m)):
+            for b in range(n_bs):
+                east = position_m[i, 0] - at_m[b, 0] - shifts_m[k, 0]
+                north = position_m[i, 1] - at_m[b, 1] - shifts_m[k, 1]
+                square = east * east + north * north
+                if k == 0 or square < flat_m[i, b]:
+                    flat_m[i, b] = square
+                    if keeps_offsets:
+                        offset_m[i, b, 0] = east
+                        offset_m[i, b, 1] = north
+        row = min(i, len(square_rise_m2) - 1)
         for b in range(n_bs):
-            if b != best:
-                others_w += received_w[i, b]
-        for b in range(n_bs):
-            sums_w[i, b] = others_w + (received_w[i, best] - received_w[i, b])
-    return sums_w
+            slant_m[i, b] = np.sqrt(flat_m[i, b] + square_rise_m2[row, b])
+            flat_m[i, b] = np.sqrt(flat_m[i, b])
+    return flat_m, slant_m, offset_m
 
 
 @frozen
@@ -131,7 +173,7 @@ class Budget:
     path_loss, loss_db : the law of path loss, and its loss (n, n_bs) to these base stations.
     penetration, environment : loss of walls and car bodies, and effective environment heights, of
     UEs inside. antennas : patterns and the base stations (k,) that have them. shifts_m (k, 2) :
-    displacements of the images of each base station, the nearest of which counts; None: no images.
+    displacements of the images of each base station, the nearest of which counts.
     """
 
     at_m: FloatArray
@@ -146,7 +188,7 @@ class Budget:
     penetration: PenetrationLaw | None
     environment: Environment | None
     antennas: tuple[tuple[Antenna, IntArray], ...]
-    shifts_m: FloatArray | None
+    shifts_m: FloatArray
 
     def compute_pairs(self, position_m: FloatArray, indoors: Indoors | None = None) -> Pairs:
         """The geometry of all links from positions (n, 2), line of sight included; indoors: one row
@@ -154,22 +196,18 @@ class Budget:
         """
         pairs = self._compute_distances(position_m, indoors)
         if indoors is not None and self.environment is not None:
-            pairs = replace(pairs, environment_m=self.environment(pairs, indoors))
-        return replace(pairs, los=self.sight(pairs, position_m))
+            pairs = copy_with(pairs, environment_m=self.environment(pairs, indoors))
+        return copy_with(pairs, los=self.sight(pairs, position_m))
 
     def _compute_distances(self, position_m: FloatArray, indoors: Indoors | None) -> Pairs:
         """The geometry of all links without line of sight."""
-        square, north = self._offset_m(position_m)
-        square *= square  # in place: new arrays of this size are what a tick spends its time on
-        north *= north
-        square += north
-        flat = np.sqrt(square, out=north)
         ue_height_m: float | FloatArray = self.ue_height_m
         if indoors is not None:
             ue_height_m = (self.ue_height_m + np.asarray(STOREY_M * indoors.floor))[:, None]
-        rise = self.height_m - ue_height_m
-        square += rise * rise
-        slant = np.sqrt(square, out=square)
+        square_m2 = np.atleast_2d(self.height_m - ue_height_m) ** 2
+        flat, slant, offset_m = _measure_distances(
+            position_m, self.at_m, square_m2, self.shifts_m, self.has_sectors
+        )
         outdoor_m = None if indoors is None else np.maximum(flat - indoors.depth_m[:, None], 0.0)
         return Pairs(
             flat,
@@ -179,26 +217,13 @@ class Budget:
             distance_out_m=outdoor_m,
             indoors=indoors,
             position_m=position_m,
+            offset_m=offset_m if self.has_sectors else None,
         )
 
-    def _offset_m(self, position_m: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """East and north (n, n_bs) of the nearest image of every base station, towards positions
-        (n, 2).
-        """
-        east = position_m[:, 0, None] - self.at_m[:, 0]
-        north = position_m[:, 1, None] - self.at_m[:, 1]
-        if self.shifts_m is None:
-            return east, north
-        best = east.copy(), north.copy()
-        nearest = np.full(east.shape, np.inf)
-        for shift_m in self.shifts_m:
-            image_east = east - shift_m[0]
-            image_north = north - shift_m[1]
-            square = image_east * image_east + image_north * image_north
-            nearer = square < nearest
-            for kept, new in zip((nearest, *best), (square, image_east, image_north), strict=True):
-                kept[nearer] = new[nearer]
-        return best
+    @cached_property
+    def has_sectors(self) -> bool:
+        """Whether an antenna has an azimuth."""
+        return not np.isnan(self.azimuth_deg).all()
 
     def gain_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
         """Power gain of all links (n, n_bs) in dB: antenna, path loss, shadowing and penetration;
@@ -207,8 +232,8 @@ class Budget:
         gain = self.shadow(position_m, pairs) - self.loss_db(pairs)
         if pairs.indoors is not None and self.penetration is not None:
             gain -= self.penetration(pairs.indoors)[:, None]
-        if not np.isnan(self.azimuth_deg).all():  # there are sectors
-            gain += self._antenna_db(position_m, pairs)
+        if self.has_sectors:
+            gain += self._antenna_db(pairs)
         return gain
 
     def compute_unshadowed_dbm(
@@ -216,14 +241,16 @@ class Budget:
     ) -> tuple[Pairs, FloatArray]:
         """RSRP (n, n_bs) without shadowing and walls, were all links in sight, or none."""
         pairs = self._compute_distances(position_m, indoors)
-        pairs = replace(pairs, los=np.full(pairs.distance_2d_m.shape, los))
-        return pairs, self.power_dbm + self._antenna_db(position_m, pairs) - self.loss_db(pairs)
+        pairs = copy_with(pairs, los=np.full(pairs.distance_2d_m.shape, los))
+        return pairs, self.power_dbm + self._antenna_db(pairs) - self.loss_db(pairs)
 
-    def _antenna_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
-        """Gain of the antennas (n, n_bs) towards UEs at positions (n, 2)."""
-        offset_m = np.stack(self._offset_m(position_m), axis=-1)
+    def _antenna_db(self, pairs: Pairs) -> FloatArray:
+        """Gain of the antennas (n, n_bs) towards UEs."""
+        gain = np.zeros(pairs.distance_2d_m.shape)
+        offset_m = pairs.offset_m
+        if offset_m is None:
+            return gain
         drop_m = self.height_m - pairs.ue_height_m
-        gain = np.zeros(offset_m.shape[:2])
         for antenna, columns in self.antennas:
             gain[:, columns] = antenna.gain_db(
                 offset_m[:, columns], drop_m[..., columns], self.azimuth_deg[columns]
@@ -300,8 +327,8 @@ class KeptLinks:
         if self._last is None or (self._last[1] is None) != (indoors is None):
             return np.ones(len(position_m), bool)
         before_m, inside, _ = self._last
-        stays_away = np.isnan(before_m) & np.isnan(position_m)
-        moved = ~((before_m == position_m) | stays_away).all(axis=1)
+        stays = (before_m == position_m) | (np.isnan(before_m) & np.isnan(position_m))
+        moved = ~(stays[:, 0] & stays[:, 1])
         if indoors is not inside:
             for f in fields(Indoors):
                 moved |= getattr(indoors, f.name) != getattr(inside, f.name)

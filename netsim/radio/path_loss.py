@@ -11,12 +11,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf, log10, pi
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field
 
 from netsim.columns import frozen
+from netsim.compiled import compiled
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.notice import Built, Notice, notice
@@ -38,6 +39,7 @@ class Pairs:
     distance up to the facade; None where all UEs are outdoors. environment_m (n, n_bs) is the
     effective environment height h_E; None: 1 m on all links. indoors : indoor state, one row a UE;
     None where all are outdoors. position_m (n, 2) : places of the UEs, for laws of place.
+    offset_m (n, n_bs, 2) : east and north from the base station; None where no antenna asks.
     """
 
     distance_2d_m: FloatArray
@@ -49,6 +51,7 @@ class Pairs:
     environment_m: FloatArray | None = None
     indoors: Indoors | None = None
     position_m: FloatArray | None = None
+    offset_m: FloatArray | None = None
 
     @property
     def clamped_distance_m(self) -> FloatArray:
@@ -300,6 +303,20 @@ class _Urban(_Tr38901Scenario):
     """of PL'_NLOS: first, slope, factor of log10 of the carrier, fall a metre of UE height [Table
     7.4.1-1]"""
 
+    def build_law(
+        self, cells: Sequence[str], area: Area, ue_height_m: float, carrier_hz: float
+    ) -> LossLaw:
+        kept: list[_Slopes] = []
+
+        def compute_loss_db(pairs: Pairs) -> FloatArray:
+            if isinstance(pairs.ue_height_m, np.ndarray):
+                return self.loss_db(pairs, carrier_hz)
+            if not kept:  # all UEs at one height: the same in every tick
+                kept.append(self._compute_slopes(pairs, carrier_hz))
+            return _compute_sloped_db(pairs, kept[0])
+
+        return compute_loss_db
+
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """PL1 = first + near log10 d + 20 log10 f up to the breakpoint, PL2 with slope 40 beyond
         it, or PL'_NLOS.
@@ -307,29 +324,62 @@ class _Urban(_Tr38901Scenario):
         d'_BP = 4 h'_BS h'_UT f / c with effective heights h' = h - h_E. The larger of PL1 and PL2
         is PL2 exactly beyond the breakpoint, where they meet.
         """
+        return _compute_sloped_db(pairs, self._compute_slopes(pairs, carrier_hz))
+
+    def _compute_slopes(self, pairs: Pairs, carrier_hz: float) -> "_Slopes":
         height_m = self._clip_height_m(pairs)
         carrier = log10(carrier_hz / 1e9)
         first, near, last = self.slopes_db
         hidden_first, hidden, by_carrier, by_height = self.hidden_db
-        decades = np.log10(np.maximum(pairs.distance_3d_m, self._compute_min_distance_m(pairs)))
-        beyond_db = _compute_beyond_db(last, height_m, pairs, carrier_hz)
-        near_db = np.maximum(near * decades, 40.0 * decades - beyond_db)
-        seen_db = first + 20.0 * carrier + near_db
+        environment_m = FLAT_M if pairs.environment_m is None else pairs.environment_m
+        effective_m2 = (pairs.bs_height_m - environment_m) * (height_m - environment_m)
+        breakpoint_m = 4.0 * effective_m2 * carrier_hz / _LIGHT_M_S
+        rise_m = pairs.bs_height_m - height_m
+        beyond_db = np.atleast_2d(last * np.log10(breakpoint_m**2 + rise_m**2))
         fixed_db = hidden_first + by_carrier * carrier - by_height * (height_m - 1.5)
-        both_db = np.maximum(seen_db, hidden * decades + fixed_db)
-        if pairs.los is None:
-            return both_db
-        return np.where(pairs.los, seen_db, both_db)
+        return _Slopes(
+            self._compute_min_distance_m(pairs),
+            first + 20.0 * carrier,
+            near,
+            beyond_db,
+            fixed_db + np.zeros_like(beyond_db),
+            hidden,
+        )
 
 
-def _compute_beyond_db(
-    last: float, ue_height_m: float | FloatArray, pairs: Pairs, carrier_hz: float
-) -> FloatArray:
-    """last log10(d'_BP^2 + rise^2), (n_bs,) for one height of all UEs, else (n, n_bs)."""
-    environment_m = FLAT_M if pairs.environment_m is None else pairs.environment_m
-    effective_m2 = (pairs.bs_height_m - environment_m) * (ue_height_m - environment_m)
-    breakpoint_m = 4.0 * effective_m2 * carrier_hz / _LIGHT_M_S
-    return last * np.log10(breakpoint_m**2 + (pairs.bs_height_m - ue_height_m) ** 2)
+class _Slopes(NamedTuple):
+    """A loss of `_Urban` in numbers: first_db + max(near_db log10 d, 40 log10 d - beyond_db) in
+    sight, else at least hidden_first_db + hidden_db log10 d; min_m, beyond_db, hidden_first_db (1
+    or n, n_bs).
+    """
+
+    min_m: FloatArray
+    first_db: float
+    near_db: float
+    beyond_db: FloatArray
+    hidden_first_db: FloatArray
+    hidden_db: float
+
+
+def _compute_sloped_db(pairs: Pairs, slopes: _Slopes) -> FloatArray:
+    decades = np.maximum(pairs.distance_3d_m, slopes.min_m)
+    np.log10(decades, out=decades)
+    los = np.zeros(decades.shape, bool) if pairs.los is None else pairs.los
+    return _join_slopes(decades, los, slopes)
+
+
+@compiled
+def _join_slopes(decades: FloatArray, los: BoolArray, slopes: _Slopes) -> FloatArray:
+    """Loss (n, n_bs), in place of log10 d."""
+    for i in range(len(decades)):
+        row = min(i, len(slopes.beyond_db) - 1)
+        for b in range(decades.shape[1]):
+            d = decades[i, b]
+            near_db = max(slopes.near_db * d, 40.0 * d - slopes.beyond_db[row, b])
+            seen_db = slopes.first_db + near_db
+            hidden_db = slopes.hidden_db * d + slopes.hidden_first_db[row, b]
+            decades[i, b] = seen_db if los[i, b] else max(seen_db, hidden_db)
+    return decades
 
 
 def compute_urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
@@ -337,7 +387,11 @@ def compute_urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
     UMi.
     """
     share = 18.0 / np.maximum(distance_m, 18.0)
-    return np.exp(distance_m / -decay_m) * (1.0 - share) + share
+    probability = distance_m / -decay_m
+    np.exp(probability, out=probability)  # in place: new arrays are what a tick spends time on
+    probability *= 1.0 - share
+    probability += share
+    return probability
 
 
 class UrbanMacro(_Urban, kind="uma"):

@@ -6,10 +6,10 @@ from math import inf
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from netsim.columns import frozen, no_floats, no_ints
-from netsim.part import Part
+from netsim.part import Fraction, Part
 from netsim.radio.uplink import Cohort, Uplink
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray, db_from_ratio, w_from_dbm
@@ -135,7 +135,7 @@ class Average(Law, kind="average"):
 
     total_min_w: float = Field(0.15, ge=0)
     """smallest total power of all UEs, W"""
-    total_max_w: float = Field(1.5, gt=0)
+    total_max_w: PositiveFloat = 1.5
     """largest total power of all UEs, W"""
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmark"
 
@@ -173,7 +173,7 @@ class Fractional(Law, kind="fractional"):
 
     p0_dbm: float = Field(-85.0, ge=-202, le=24)
     """P0, target received power at alpha 1 over the whole band, dBm"""
-    alpha: float = Field(0.8, ge=0, le=1)
+    alpha: Fraction = 0.8
     """share of the path loss that is compensated"""
     reference = "3GPP TS 38.213, Section 7.1.1 (open-loop part)"
 

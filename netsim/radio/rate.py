@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import Field
 
-from netsim.part import OneOf, Part
-from netsim.units import BOLTZMANN_J_K, FloatArray, ratio_from_db
+from netsim.part import OneOf, Part, Share
+from netsim.units import BOLTZMANN_J_K, FloatArray, find_ratio
 
 _TEMPERATURE_K = 290.0
 
@@ -59,7 +59,7 @@ class AdaptedRate(Part):
     rate = B min(a log2(1 + SINR), m)        for SINR >= min_sinr_db, else 0
     """
 
-    attenuation: float = Field(0.4, gt=0, le=1)
+    attenuation: Share = 0.4
     """ratio a of the rate to Shannon's bound"""
     max_bps_per_hz: float = Field(2.0, gt=0, le=20)
     """largest spectral efficiency m, bit/s/Hz"""
@@ -69,9 +69,7 @@ class AdaptedRate(Part):
     @property
     def law(self) -> Adaptation:
         """The law in numbers."""
-        return Adaptation(
-            self.attenuation, self.max_bps_per_hz, float(ratio_from_db(self.min_sinr_db))
-        )
+        return Adaptation(self.attenuation, self.max_bps_per_hz, find_ratio(self.min_sinr_db))
 
 
 class RateLaw(Part):

@@ -49,13 +49,37 @@ def compute_noma_sinr(
     inner product of the UE's outer product and a running sum of others, and time grows with n n_bs
     antennas^2. UEs of different groups do not meet.
     """
+    order = sort_for_decoding(power_w, outer, serving)
+    return compute_sorted_sinr(order, power_w, outer, serving, group_of, receiver)
+
+
+def sort_for_decoding(power_w: FloatArray, outer: FloatArray, serving: IntArray) -> IntArray:
+    """UEs with a cell (k,) of `compute_noma_sinr`, by cell, then from the strongest to the weakest
+    there.
+    """
+    has = np.flatnonzero(serving >= 0)
+    square = outer[has, serving[has], : math.isqrt(outer.shape[2])].sum(axis=1)
+    return has[np.lexsort((-power_w[has] * square, serving[has]))]
+
+
+def compute_sorted_sinr(
+    order: IntArray,
+    power_w: FloatArray,
+    outer: FloatArray,
+    serving: IntArray,
+    group_of: IntArray,
+    receiver: Cancellation,
+) -> FloatArray:
+    """As `compute_noma_sinr`, of UEs (k,) in the order of `sort_for_decoding`; the others are
+    silent.
+    """
     sinr = np.zeros(len(serving))
-    on = np.flatnonzero(serving >= 0)
-    antennas = math.isqrt(outer.shape[2])
-    square = outer[on, serving[on], :antennas].sum(axis=1)
-    order = np.lexsort((-power_w[on] * square, serving[on], group_of[on]))
-    on = on[order]
-    sinr[on] = _compute_sorted_sinr(on, power_w[on], outer, serving[on], group_of[on], receiver)
+    on = order[np.argsort(group_of[order], kind="stable")]
+    n, _, size = outer.shape
+    flat = outer.reshape(n, -1)
+    sinr[on] = _compute_sorted_sinr(
+        on, power_w[on], flat, size, serving[on], group_of[on], receiver
+    )
     return sinr
 
 
@@ -64,6 +88,7 @@ def _compute_sorted_sinr(
     row: IntArray,
     x_w: FloatArray,
     outer: FloatArray,
+    size: int,
     cell: IntArray,
     group: IntArray,
     receiver: Cancellation,
@@ -71,29 +96,32 @@ def _compute_sorted_sinr(
     """SINR (n,) as in `compute_noma_sinr`, of UEs sorted by group, then cell, then from the
     strongest to the weakest.
 
-    row, x_w, cell, group (n,), outer (rows, n_bs, antennas^2), which is not copied; receiver: the
-    base stations.
+    row, x_w, cell, group (n,), outer (rows, n_bs size) with size antennas^2, which is not copied;
+    receiver: the base stations.
     """
     n = len(row)
-    n_bs, size = outer.shape[1:]
     sinr = np.empty(n)
-    elsewhere = np.zeros((n_bs, size))
+    elsewhere = np.zeros(outer.shape[1])
     first = 0
     end = 0
     while first < n:
         if first == end:  # a new group
             elsewhere[:] = 0.0
             while end < n and group[end] == group[first]:
-                for b in range(n_bs):
-                    if receiver.decodes_others and b != cell[end]:
-                        for a in range(size):
-                            elsewhere[b, a] += x_w[end] * outer[row[end], b, a]
+                if receiver.decodes_others:
+                    sent = outer[row[end]]
+                    own = cell[end] * size
+                    for a in range(own):
+                        elsewhere[a] += x_w[end] * sent[a]
+                    for a in range(own + size, len(elsewhere)):
+                        elsewhere[a] += x_w[end] * sent[a]
                 end += 1
         last = first
         while last < end and cell[last] == cell[first]:
             last += 1
-        outer_own = outer[row[first:last], cell[first]]
-        disturbance = elsewhere[cell[first]]
+        own = cell[first] * size
+        outer_own = outer[row[first:last], own : own + size]
+        disturbance = elsewhere[own : own + size]
         sinr[first:last] = _compute_queue_sinr(x_w[first:last], outer_own, disturbance, receiver)
         first = last
     return sinr

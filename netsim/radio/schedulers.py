@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from netsim.clock import compute_rounding_s, find_first_multiple, find_last_multiple
 from netsim.columns import frozen, no_floats, no_ints
-from netsim.part import OneOf, Part
+from netsim.part import Amount, OneOf, Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
 State = Any
@@ -229,7 +229,7 @@ class ProportionalFair(_Slotted, kind="proportional-fair"):
     one that gets no rate last.
     """
 
-    time_constant_s: float = Field(1.0, gt=0, le=1e9)
+    time_constant_s: Amount = 1.0
     """time constant T of the averaged rate, s"""
     reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.7.1"
 

@@ -13,12 +13,12 @@ from netsim.columns import frozen
 from netsim.compiled import compiled
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.part import Part
+from netsim.part import Amount, Fraction, Part
 from netsim.radio.indoor_links import IndoorShadow
 from netsim.radio.path_loss import Pairs, PathLoss
 from netsim.rng import Rng
 from netsim.ues import Indoors
-from netsim.units import Float32Array, FloatArray, IntArray
+from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 # decorrelation distances between the two ends of the grid around the torus: exp(-8) = 3e-4
 _WRAP = 8.0
@@ -122,11 +122,13 @@ class Shadow:
         if pairs.los is None or not self.depends_on_sight:
             return seen_db
         drawn, hidden, far, _ = self.stds
-        hidden_db = hidden / drawn * seen_db if self.hidden is None else self.hidden(position_m)
+        factor: float | FloatArray = 1.0
         if far != drawn:
-            is_far = pairs.los & self.path_loss.is_far(pairs, self.carrier_hz)
-            seen_db = seen_db * np.where(is_far, far / drawn, 1.0)
-        return np.where(pairs.los, seen_db, hidden_db)
+            factor = np.where(self.path_loss.is_far(pairs, self.carrier_hz), far / drawn, 1.0)
+        if self.hidden is None:
+            factor = np.where(pairs.los, factor, hidden / drawn)
+            return np.multiply(seen_db, factor, out=factor)
+        return np.where(pairs.los, seen_db * factor, self.hidden(position_m))
 
 
 class NoShadowing(Shadowing, kind="none"):
@@ -171,6 +173,15 @@ class GaussianShadowing(Shadowing):
         return texts
 
 
+Correlation = tuple[float, float]
+"""of two corners of a cell of a grid, along a side and the diagonal"""
+
+
+def _correlate_corners(step_m: float, decorrelation_m: float) -> Correlation:
+    step = step_m / decorrelation_m
+    return exp(-step), exp(-step * sqrt(2.0))
+
+
 @frozen
 class GridField:
     """Bilinear interpolation on a grid, scaled so that the variance is the same at every position.
@@ -192,70 +203,82 @@ class GridField:
         """The values, kept."""
         return self.draw()
 
-    @property
-    def step(self) -> float:
-        """Spacing of the grid over the decorrelation distance that it is drawn with."""
-        return self.step_m / _shorten_decorrelation_m(self.decorrelation_m, self.step_m)
+    @cached_property
+    def correlation(self) -> Correlation:
+        """Of the corners of a cell, by the decorrelation distance that the grid is drawn with."""
+        return _correlate_corners(
+            self.step_m, _shorten_decorrelation_m(self.decorrelation_m, self.step_m)
+        )
 
     def __call__(self, position_m: FloatArray) -> FloatArray:
         """Shadowing in dB (n, n_bs), in single precision."""
-        ny, nx, n_site = self.value_db.shape
-        top = np.array([nx - 1.0, ny - 1.0])
-        place = np.clip((position_m - self.low_m) / self.step_m, 0.0, top)
-        cell = np.where(place < top - 1.0, place, top - 1.0)
-        cell = cell.astype(int)  # a NaN takes any cell: its weights are NaN
-        x, y = (place - cell).T
-        weight = np.stack(_compute_weights(x, y, self.step)).astype(np.float32)
-        node = cell[:, 1] * nx + cell[:, 0]
-        table = self.value_db.reshape(ny * nx, n_site)
-        return self._select_stations(_interpolate(table, node, weight, nx))
+        place = (position_m - self.low_m) / self.step_m
+        return _interpolate(self.value_db, self.column, place, self.correlation)
 
-    def look_up_nearest(self, values: Float32Array, position_m: FloatArray) -> Float32Array:
-        """Values (ny, nx, n_site) at the node nearest to each position (n, 2); any node for NaN:
-        (n, n_bs).
+    def is_below(
+        self, values: Float32Array, position_m: FloatArray, limit: FloatArray
+    ) -> BoolArray:
+        """Which values (n, n_bs) of a table (ny, nx, n_site) are below a limit (n, n_bs), at the
+        nodes nearest to positions (n, 2); none is below NaN.
         """
-        ny, nx, _ = values.shape
-        top = np.array([nx - 1.0, ny - 1.0])
         place = (position_m - self.low_m) / self.step_m + 0.5
-        place = np.where(place < top, place, top)
-        column, row = np.maximum(place, 0.0).astype(int).T
-        return self._select_stations(values[row, column])
-
-    def _select_stations(self, value: np.ndarray) -> np.ndarray:
-        """Values of base stations (n, n_bs) from those of sites (n, n_site)."""
-        if len(self.column):
-            return value[:, self.column]
-        return value
+        return _compare_values(values, self.column, place, limit)
 
 
 @compiled
-def _interpolate(table: Float32Array, node: IntArray, weight: Float32Array, row: int) -> FloatArray:
-    """Sums (n, n_site) of table (nodes, n_site) at node, node + 1 and the two a row further, by
-    weight (4, n).
+def _interpolate(
+    table: Float32Array, column: IntArray, place: FloatArray, correlation: Correlation
+) -> FloatArray:
+    """Values (n, n_bs) of a table (ny, nx, n_site) between its nodes, at places (n, 2) east and
+    north in spacings; NaN at NaN.
     """
-    sums = np.empty((len(node), table.shape[1]))
-    for i in range(len(node)):
-        corner = node[i]
-        left = weight[0, i]
-        right = weight[1, i]
-        above = weight[2, i]
-        beyond = weight[3, i]
-        for s in range(table.shape[1]):
-            value = left * table[corner, s] + right * table[corner + 1, s]
-            value = value + above * table[corner + row, s]
-            sums[i, s] = value + beyond * table[corner + row + 1, s]
-    return sums
+    ny, nx, n_site = table.shape
+    n_bs = len(column) or n_site
+    values = np.empty((len(place), n_bs))
+    for i in range(len(place)):
+        x = min(max(place[i, 0], 0.0), nx - 1.0)
+        y = min(max(place[i, 1], 0.0), ny - 1.0)
+        east = int(min(nx - 2.0, x))  # the first where x is NaN: its weights are NaN
+        north = int(min(ny - 2.0, y))
+        weights = _compute_weights(x - east, y - north, correlation)
+        left = np.float32(weights[0])
+        right = np.float32(weights[1])
+        above = np.float32(weights[2])
+        beyond = np.float32(weights[3])
+        for b in range(n_bs):
+            s = column[b] if len(column) else b
+            value = left * table[north, east, s] + right * table[north, east + 1, s]
+            value = value + above * table[north + 1, east, s]
+            values[i, b] = value + beyond * table[north + 1, east + 1, s]
+    return values
 
 
-def _compute_weights(x: FloatArray, y: FloatArray, step: float) -> tuple[FloatArray, ...]:
-    """Bilinear weights (n,) of the corners of a unit cell at (x, y), scaled to variance 1 where its
-    side is `step` decorrelation distances.
+@compiled
+def _compare_values(
+    table: Float32Array, column: IntArray, place: FloatArray, limit: FloatArray
+) -> BoolArray:
+    """As `GridField.is_below`; any node where the place (n, 2), in spacings, is NaN."""
+    ny, nx, _ = table.shape
+    below = np.empty(limit.shape, np.bool_)
+    for i in range(len(place)):
+        east = int(min(nx - 1.0, max(place[i, 0], 0.0)))
+        north = int(min(ny - 1.0, max(place[i, 1], 0.0)))
+        for b in range(limit.shape[1]):
+            s = column[b] if len(column) else b
+            below[i, b] = table[north, east, s] < limit[i, b]
+    return below
+
+
+@compiled
+def _compute_weights(
+    x: float, y: float, correlation: Correlation
+) -> tuple[float, float, float, float]:
+    """Bilinear weights of the corners of a unit cell at (x, y), scaled to variance 1.
 
     With b = 2 x (1 - x) on each axis the variance is
     (1 - b_x)(1 - b_y) + c_side (b_x (1 - b_y) + (1 - b_x) b_y) + c_diagonal b_x b_y.
     """
-    side = exp(-step)
-    diagonal = exp(-step * sqrt(2.0))
+    side, diagonal = correlation
     left = 1.0 - x
     down = 1.0 - y
     bx = 2.0 * x * left
@@ -264,7 +287,7 @@ def _compute_weights(x: FloatArray, y: FloatArray, step: float) -> tuple[FloatAr
     variance = 1.0 + (side - 1.0) * (bx + by) + diagonal_part
     scale = 1.0 / np.sqrt(variance)
     left *= scale
-    x = x * scale
+    x *= scale
     return left * down, x * down, left * y, x * y
 
 
@@ -325,14 +348,14 @@ class Correlated(GaussianShadowing, kind="correlated"):
         "1991; Dietrich and Newsam, SIAM J. Sci. Comput. 18(4), 1997 (circulant embedding)"
     )
 
-    decorrelation_m: float = Field(50.0, gt=0, le=1e9)
+    decorrelation_m: Amount = 50.0
     """distance at which the correlation is 1/e, m"""
-    nlos_decorrelation_m: float | None = Field(None, gt=0, le=1e9)
+    nlos_decorrelation_m: Amount | None = None
     """the same without line of sight, m, which then has a separate field; none: one field,
     scaled"""
     indoor_decorrelation_m: float | None = Field(None, gt=0, le=1e5)
     """the same inside buildings, m, where each floor then has a separate field; none: as outside"""
-    site_correlation: float = Field(0.0, ge=0, le=1)
+    site_correlation: Fraction = 0.0
     """correlation between sites: 0 in TR 38.901, 0.5 in TR 36.814"""
 
     def choose_stds(self, law: PathLoss) -> Stds:
@@ -438,11 +461,12 @@ def _shorten_decorrelation_m(decorrelation_m: float, step_m: float) -> float:
     g^2 exp(-d / D); this is 1/e at d = decorrelation for D = decorrelation / (1 + 2 ln g).
     """
     middle = (np.arange(16) + 0.5) / 16
-    x = np.tile(middle, 16)
-    y = np.repeat(middle, 16)
+    x = np.tile(middle, 16).tolist()
+    y = np.repeat(middle, 16).tolist()
     shorter_m = decorrelation_m
     for _ in range(20):  # a contraction: g depends on D weakly
-        weight = np.array(_compute_weights(x, y, step_m / shorter_m))
-        gain = weight.sum(axis=0).mean()  # bilinear weights sum to 1 before scaling
+        correlation = _correlate_corners(step_m, shorter_m)
+        weights = [_compute_weights(*place, correlation) for place in zip(x, y, strict=True)]
+        gain = np.array(weights).sum(axis=1).mean()  # bilinear weights sum to 1 before scaling
         shorter_m = decorrelation_m / (1.0 + 2.0 * log(gain))
     return shorter_m

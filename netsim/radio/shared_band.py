@@ -25,7 +25,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from netsim.columns import copy_with
+from netsim.part import Amount, Fraction, Positive, Share
 from netsim.radio import reception
 from netsim.radio.rate import (
     RATES,
@@ -36,7 +36,7 @@ from netsim.radio.rate import (
     compute_thermal_noise_w,
 )
 from netsim.radio.uplink import Channel, Cohort, Decoded, Payload, Uplink, compute_noise_std
-from netsim.units import BoolArray, FloatArray, IntArray, ratio_from_db
+from netsim.units import BoolArray, FloatArray, IntArray, find_ratio
 
 _ROUNDING = 1e-9  # relative, of bits that are computed from airtime and rate
 
@@ -48,7 +48,7 @@ class SharedBand(Uplink):
     """bandwidth of a cell, Hz"""
     noise_figure_db: float = Field(6.0, ge=0, le=40)
     """noise figure of the base station's receiver, dB"""
-    noise_w: float | None = Field(None, gt=0, le=1e6)
+    noise_w: Positive | None = None
     """noise power in the band, W; none: thermal noise (290 K) times the noise figure"""
     interference: Literal["none", "intra", "all"] = "all"
     """source of interference: none, UEs of the same cell (intra), or UEs of all cells (all)"""
@@ -57,14 +57,14 @@ class SharedBand(Uplink):
     time are exact"""
     norm_bound: float | None = Field(None, ge=1e-12, le=1e12)
     """largest L2 norm of a payload, for learning without a clip (required by noisy decoding)"""
-    deadline_s: float | None = Field(None, gt=0, le=1e9)
+    deadline_s: Amount | None = None
     """longest latency from the server's request to the last bit, s; later updates are lost; none:
     the round length"""
     interference_over_thermal_db: float = Field(0.0, ge=0, le=60)
     """interference from outside the world and thermal noise, over thermal noise alone (IoT), at
     base stations, dB: it raises their noise floor, counts as no privacy, and does not reach an
     eavesdropper's antenna"""
-    uplink_share: float = Field(1.0, gt=0, le=1)
+    uplink_share: Share = 1.0
     """share of the time in which UEs may send (TDD): it multiplies rates, so airtime and delay
     grow, and a UE spends its transmit power in this share of its airtime only; the broadcast keeps
     its rate"""
@@ -106,7 +106,7 @@ class SharedBand(Uplink):
         return compute_thermal_noise_w(self.bandwidth_hz, self.noise_figure_db)
 
     def compute_noise_rise(self) -> float:
-        return float(ratio_from_db(self.interference_over_thermal_db))
+        return find_ratio(self.interference_over_thermal_db)
 
     def share_of_time(self) -> float:
         return self.uplink_share
@@ -136,6 +136,16 @@ class SharedBand(Uplink):
         return max(
             self.floor_sinr(), 0.0 if self.max_ser is None else compute_min_snr(self.max_ser)
         )
+
+    def plan(self, cohort: Cohort, payload: Payload) -> Channel:
+        group_of = self.group_ues(cohort) if self.groups_ues else None
+        hear = partial(self.receive, group_of=group_of)
+        heard = self.receive_granted(cohort, cohort.serving >= 0, hear, self.find_deaf(cohort))
+        return self.compute_channel(cohort, payload, heard, group_of)
+
+    @abstractmethod
+    def receive(self, cohort: Cohort, on: BoolArray, group_of: IntArray | None = None) -> Decoded:
+        """As `Uplink.receive`; of UEs that send in groups (n,), None: all at once."""
 
     def compute_channel(
         self, cohort: Cohort, payload: Payload, heard: Decoded, group_of: IntArray | None = None
@@ -184,7 +194,7 @@ class SharedBand(Uplink):
     def snr_per_w(self, cohort: Cohort) -> FloatArray:
         """SNR at 1 W (n,) of each UE at its own base station over thermal noise; 0 without one."""
         at_1_w = cohort.with_power_w(np.ones(len(cohort.serving)))
-        return compute_signal_w(at_1_w) / self.band_noise_w()
+        return at_1_w.signal_w / self.band_noise_w()
 
     def eavesdrop(
         self, cohort: Cohort, payload: Payload, sent: Channel, group_of: IntArray | None = None
@@ -204,7 +214,7 @@ class SharedBand(Uplink):
         }
         receiver = self.model_copy(update=limits)
         serving = np.where(sent.rate_bps > 0, cohort.serving, -1)
-        on_air = copy_with(cohort, serving=serving)
+        on_air = replace(cohort, serving=serving)
         at_antenna = receiver.compute_channel(
             on_air, payload, receiver.receive_overheard(on_air, group_of)
         )
@@ -231,16 +241,6 @@ class SharedBand(Uplink):
         return float(bound / sqrt(payload.n_numbers))
 
 
-def compute_signal_w(cohort: Cohort, unit_w: float = 1.0) -> FloatArray:
-    """Power (n,) of each UE at its own base station after combining its antennas, in units of
-    unit_w; 0 without one.
-    """
-    if not cohort.gain.shape[1]:
-        return np.zeros(len(cohort.serving))
-    signal_w = cohort.power_w * cohort.own_strength
-    return np.where((cohort.serving >= 0) & np.isfinite(signal_w), signal_w / unit_w, 0.0)
-
-
 class Oma(SharedBand, kind="oma"):
     r"""The band of a cell divided equally among its m UEs, all at once (FDMA), maximum-ratio
     combining.
@@ -257,16 +257,11 @@ class Oma(SharedBand, kind="oma"):
     reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.1"
     example = {"kind": "oma", "norm_bound": 1.0}
 
-    def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        heard = self.receive_granted(cohort, self.receive, self.find_deaf(cohort))
-        return self.compute_channel(cohort, payload, heard)
-
-    def receive(self, cohort: Cohort) -> Decoded:
+    def receive(self, cohort: Cohort, on: BoolArray, group_of: IntArray | None = None) -> Decoded:
         cell = np.maximum(cohort.serving, 0)
-        has = cohort.serving >= 0
         n_bs = cohort.gain.shape[1]
-        sharing = np.maximum(np.bincount(cell[has], minlength=n_bs), 1)[cell]
-        signal = compute_signal_w(cohort)
+        sharing = np.maximum(np.bincount(cell[on], minlength=n_bs), 1)[cell]
+        signal = cohort.signal_w
         thermal = self.band_noise_w() / sharing
         noise = thermal * self.compute_noise_rise()
         if self.interference == "all":
@@ -274,7 +269,7 @@ class Oma(SharedBand, kind="oma"):
             arrives = cohort.power_w[:, None] * cohort.strength / antennas
             is_other = np.arange(n_bs) != cohort.serving[:, None]
             # of an absent UE the gain is NaN
-            arrives = np.where(has[:, None] & is_other, arrives, 0.0)
+            arrives = np.where(on[:, None] & is_other, arrives, 0.0)
             noise += arrives.sum(axis=0)[cell] / sharing
         sinr = signal / noise
         sinr = np.where(np.isfinite(sinr), sinr, 0.0)
@@ -285,7 +280,7 @@ class Oma(SharedBand, kind="oma"):
         fading = None if cohort.fading is None else np.repeat(cohort.fading, n_cells, axis=1)
         # the antenna in the place of every base station
         gain = np.repeat(cohort.gain, n_cells, axis=1)
-        return self.receive(replace(cohort, gain=gain, fading=fading))
+        return self.receive(replace(cohort, gain=gain, fading=fading), cohort.serving >= 0)
 
 
 class Noma(SharedBand, kind="noma"):
@@ -311,7 +306,7 @@ class Noma(SharedBand, kind="noma"):
     and cancels among them; with `intra` those of each cell apart, for others do not interfere.
     """
 
-    sic_residual: float = Field(0.0, ge=0, le=1)
+    sic_residual: Fraction = 0.0
     """share r of the power of a decoded signal that remains after cancellation"""
     group_size: int | None = Field(None, ge=1)
     """largest number of UEs superposed at a time; none: all of the cell"""
@@ -323,41 +318,35 @@ class Noma(SharedBand, kind="noma"):
     def groups_ues(self) -> bool:  # type: ignore[override]
         return self.group_size is not None
 
-    def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        group_of = self.group_ues(cohort)
-        hear = partial(self._receive_groups, group_of=group_of)
-        heard = self.receive_granted(cohort, hear, self.find_deaf(cohort))
-        return self.compute_channel(cohort, payload, heard, group_of if self.groups_ues else None)
-
-    def receive(self, cohort: Cohort) -> Decoded:
-        return self._receive_groups(cohort, np.zeros(len(cohort.ue), int))
-
-    def _receive_groups(self, cohort: Cohort, group_of: IntArray) -> Decoded:
-        sinr = self.compute_sinr(cohort, self.compute_noise_floor_w(), group_of)
-        return Decoded(sinr, compute_signal_w(cohort, self.band_noise_w()), self.rate_bps(sinr))
+    def receive(self, cohort: Cohort, on: BoolArray, group_of: IntArray | None = None) -> Decoded:
+        together = super().group_ues(cohort) if group_of is None else group_of
+        sinr = self.compute_sinr(cohort, self.compute_noise_floor_w(), together, on)
+        return Decoded(sinr, cohort.signal_w / self.band_noise_w(), self.rate_bps(sinr))
 
     def receive_overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
         together = super().group_ues(cohort) if group_of is None else group_of
         if self.interference == "intra":
             n_groups = together.max(initial=0) + 1
             together = together + n_groups * np.maximum(cohort.serving, 0)
-        return self._receive_groups(
-            copy_with(cohort, serving=np.minimum(cohort.serving, 0)), together
-        )
+        at_antenna = replace(cohort, serving=np.minimum(cohort.serving, 0))
+        return self.receive(at_antenna, cohort.serving >= 0, together)
 
     def group_ues(self, cohort: Cohort) -> IntArray:
         """As `Uplink.group_ues`: `group_size` of a cell, by received power."""
         if self.group_size is None:
             return super().group_ues(cohort)
-        return reception.group_by_power(compute_signal_w(cohort), cohort.serving, self.group_size)
+        return reception.group_by_power(cohort.signal_w, cohort.serving, self.group_size)
 
-    def compute_sinr(self, cohort: Cohort, noise_w: float, group_of: IntArray) -> FloatArray:
-        """SINR (n,) of every UE, 0 without a cell."""
+    def compute_sinr(
+        self, cohort: Cohort, noise_w: float, group_of: IntArray, on: BoolArray
+    ) -> FloatArray:
+        """SINR (n,) of the UEs on (n,), which have a cell."""
         if self.interference == "none":
-            return compute_signal_w(cohort, noise_w)
+            return cohort.signal_w / noise_w
         receiver = reception.Cancellation(
             noise_w, self.sic_residual, self.interference == "all", self.min_sinr()
         )
-        return reception.compute_noma_sinr(
-            cohort.power_w, cohort.outer, cohort.serving, group_of, receiver
+        order = cohort.decoding_order
+        return reception.compute_sorted_sinr(
+            order[on[order]], cohort.power_w, cohort.outer, cohort.serving, group_of, receiver
         )

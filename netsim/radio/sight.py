@@ -112,6 +112,6 @@ class ByProbability(Sight, kind="probability"):
         def draw_sight(pairs: Pairs, position_m: FloatArray) -> BoolArray:
             # NaN of an absent UE, which sees no base station
             probability = path_loss.los_probability(pairs)
-            return field.look_up_nearest(draw_at_nodes(), position_m) < probability
+            return field.is_below(draw_at_nodes(), position_m, probability)
 
         return draw_sight

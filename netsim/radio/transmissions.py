@@ -13,14 +13,13 @@ import numpy as np
 from netsim.columns import (
     Columns,
     copy_with,
-    divide_or,
     divide_or_zero,
     frozen,
     no_floats,
     no_ints,
     replace_values,
 )
-from netsim.radio.shared_band import compute_signal_w
+from netsim.compiled import compiled
 from netsim.radio.uplink import Channel, Cohort, Decoded, Payload, Uplink, compute_noise_std
 from netsim.rng import Streams
 from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
@@ -78,9 +77,8 @@ class Transmissions(Columns):
     prepared_s (duration of downlink and training), ready_s, stops_s (when it ends at the latest, by
     the fate `stops_by`), granted_s (first rate, NaN before), ended_s (NaN before).
 
-    received_w (at its base station), alone_bps; sent_j, left_j: energy spent on the air, and what
-    may still be. n_bits; rho: scale of the noise on its numbers; share_of_time: of the airtime in
-    which it sends.
+    alone_bps; sent_j, left_j: energy spent on the air, and what may still be. n_bits; rho: scale of
+    the noise on its numbers; share_of_time: of the airtime in which it sends.
 
     stage, fate; since_s: up to when the following counts: waited_s, airtime_s, left_bits (not yet
     sent, or to be sent again), block_bits (those left when the current block began), lost_bits
@@ -103,7 +101,6 @@ class Transmissions(Columns):
     stops_by: IntArray
     granted_s: FloatArray
     ended_s: FloatArray
-    received_w: FloatArray
     alone_bps: FloatArray
     sent_j: FloatArray
     left_j: FloatArray
@@ -169,22 +166,18 @@ class Transmissions(Columns):
         both = self.join([self, new])
         return both.select(np.lexsort((both.submission, both.ue)))
 
-    def select_cohort(self, rows: IntArray) -> Cohort:
-        """The UEs of some rows (k,), in increasing order."""
-        if len(rows) == len(self):
-            return self.cohort
-        return self.cohort.select(rows)
-
-    def find_next_s(self) -> FloatArray:
-        """Time at which each row (n,) ends or becomes ready by itself; infinite for an ended
-        one.
-        """
-        sends = np.flatnonzero(self.stage == SENDING)
-        own_s = np.full(len(self), inf)
-        own_s[sends] = self.since_s[sends] + self.compute_sending_s(sends)
-        ready_s = np.where(np.isinf(self.ready_s), self.requested_s, self.ready_s)
-        own_s = np.where(self.stage == PREPARING, ready_s, own_s)
-        return np.where(self.stage == ENDED, inf, np.minimum(own_s, self.stops_s))
+    def find_ends(self) -> OwnEnds:
+        """When each row (n,) ends or becomes ready by itself."""
+        return _find_ends(
+            self.stage,
+            self.since_s,
+            self.left_bits,
+            self.rate_bps,
+            self.left_j,
+            self.cohort.power_w * self.share_of_time,
+            self.ready_s,
+            self.stops_s,
+        )
 
     def stop_at(self, at_s: FloatArray, by: Fate) -> None:
         """End rows (n,) at at_s, where nothing ends them before."""
@@ -192,35 +185,21 @@ class Transmissions(Columns):
         self.stops_s[first] = at_s[first]
         self.stops_by[first] = by
 
-    def compute_needed_s(self, rows: IntArray) -> FloatArray:
-        """Time that rows (k,) that send need for their bits after since_s; infinite at a rate of
-        0.
-        """
-        return divide_or(self.left_bits[rows], self.rate_bps[rows], inf)
-
-    def compute_sending_s(self, rows: IntArray) -> FloatArray:
-        """Time for which rows (k,) that send go on after since_s: until their last bit, or the end
-        of their energy.
-        """
-        power_w = self.cohort.power_w[rows] * self.share_of_time
-        left_j = np.maximum(self.left_j[rows], 0.0)
-        sending_s = np.minimum(self.compute_needed_s(rows), divide_or(left_j, power_w, inf))
-        return np.where(self.rate_bps[rows] == 0, inf, sending_s)
-
     def settle(self, rows: IntArray, time_s: float | FloatArray) -> None:
         """Count waiting and sending of rows (k,) from since_s to time_s, (k,) or one for all."""
         if not len(rows):
             return
         span_s = time_s - self.since_s[rows]
-        rate_bps = self.rate_bps[rows]
-        on_air = self.stage[rows] == SENDING
-        waits = (self.stage[rows] == WAITING) | (on_air & (rate_bps == 0))
-        sends = on_air & (rate_bps != 0)
-        self.waited_s[rows[waits]] += span_s[waits]
-        bits = np.multiply(rate_bps, span_s, out=np.zeros(len(rows)), where=sends & (span_s > 0))
-        bits = np.minimum(bits, self.left_bits[rows])
-        self._send(rows[sends], span_s[sends], bits[sends])
         self.since_s[rows] = time_s
+        stage = self.stage[rows]
+        sends = (stage == SENDING) & (self.rate_bps[rows] > 0)
+        waits = ~sends & (stage != PREPARING)
+        self.waited_s[rows[waits]] += span_s[waits]
+        rows = rows[sends]
+        span_s = span_s[sends]
+        bits = np.zeros(len(rows))
+        np.multiply(self.rate_bps[rows], span_s, out=bits, where=span_s > 0)
+        self._send(rows, span_s, np.minimum(bits, self.left_bits[rows]))
 
     def _send(self, rows: IntArray, span_s: FloatArray, bits: FloatArray) -> None:
         """Count bits (k,) that rows (k,) sent within spans (k,)."""
@@ -235,13 +214,13 @@ class Transmissions(Columns):
         snr = self.snr[rows]  # of a UE with a rate neither this nor its SINR is 0
         self.block_noise[rows] += bits / self.sinr[rows]
         self.block_thermal[rows] += bits / snr
-        self.thermal_j[rows] += self.received_w[rows] * span_s / snr
+        self.thermal_j[rows] += self.cohort.signal_w[rows] * span_s / snr
 
     def send_rest(self, rows: IntArray) -> None:
         """Count all that rows (k,) had left as sent, at their rate: the last bit leaves at
         since_s.
         """
-        span_s = self.compute_needed_s(rows)
+        span_s = self.left_bits[rows] / self.rate_bps[rows]
         self._send(rows, span_s, self.left_bits[rows])
         self.since_s[rows] += span_s
 
@@ -282,11 +261,10 @@ class Transmissions(Columns):
         changed = heard.rate_bps != self.rate_bps[rows]
         changed |= heard.sinr != self.sinr[rows]
         changed |= heard.snr != self.snr[rows]
-        if changed.any():
-            self.settle(rows[changed], time_s)
-            self.sinr[rows] = heard.sinr
-            self.snr[rows] = heard.snr
-            self.rate_bps[rows] = heard.rate_bps
+        self.settle(rows[changed], time_s)
+        self.sinr[rows] = heard.sinr
+        self.snr[rows] = heard.snr
+        self.rate_bps[rows] = heard.rate_bps
         self.decoded[rows] = decoded
         is_first = (heard.rate_bps > 0) & np.isnan(self.granted_s[rows])
         self.granted_s[rows[is_first]] = time_s
@@ -305,6 +283,45 @@ class Transmissions(Columns):
         self.ended_s[rows] = time_s
 
 
+class OwnEnds(NamedTuple):
+    """next_s (n,): time at which a row ends or becomes ready by itself, infinite for an ended one;
+    sent_s (n,): when one that sends has sent its last bit, or spent its energy, infinite for the
+    others; is_whole (n,): whether it is the last bit.
+    """
+
+    next_s: FloatArray
+    sent_s: FloatArray
+    is_whole: BoolArray
+
+
+@compiled
+def _find_ends(
+    stage: IntArray,
+    since_s: FloatArray,
+    left_bits: FloatArray,
+    rate_bps: FloatArray,
+    left_j: FloatArray,
+    spent_w: FloatArray,
+    ready_s: FloatArray,
+    stops_s: FloatArray,
+) -> OwnEnds:
+    n = len(stage)
+    ends = OwnEnds(np.full(n, inf), np.full(n, inf), np.ones(n, np.bool_))
+    for k in range(n):
+        if stage[k] == SENDING and rate_bps[k] > 0:
+            span_s = left_bits[k] / rate_bps[k]
+            if spent_w[k] > 0 and max(left_j[k], 0.0) / spent_w[k] < span_s:
+                span_s = max(left_j[k], 0.0) / spent_w[k]
+                ends.is_whole[k] = False
+            ends.sent_s[k] = since_s[k] + span_s
+        if stage[k] == PREPARING:
+            # one that cannot receive the model ends at the request
+            ends.next_s[k] = min(ready_s[k] if ready_s[k] < inf else since_s[k], stops_s[k])
+        elif stage[k] != ENDED:
+            ends.next_s[k] = min(ends.sent_s[k], stops_s[k])
+    return ends
+
+
 def request_transmissions(
     cohort: Cohort,
     payload: Payload,
@@ -319,8 +336,10 @@ def request_transmissions(
     and train.
     """
     place = np.argsort(cohort.ue, kind="stable")
-    cohort = cohort.select(place)
-    cohort = copy_with(cohort, serving=_find_cells(cohort.serving, uplink))
+    if (place[1:] < place[:-1]).any():
+        cohort = cohort.select(place)
+    if not uplink.shares_band:
+        cohort = replace(cohort, serving=_find_cells(cohort.serving, uplink))
     n_bits = payload.count_bits(cohort.rows)
     with np.errstate(divide="ignore"):
         prepared_s = n_bits / uplink.downlink_bps(cohort) + cohort.compute_s
@@ -343,7 +362,7 @@ def request_transmissions(
     rows.ended_s[:] = nan
     rows.left_j[:] = inf
     rows.rho[:] = uplink.noise_scale(payload)
-    _measure(rows, np.arange(len(rows)), uplink)
+    rows.alone_bps = uplink.alone_bps(cohort.signal_w)
     return rows
 
 
@@ -360,7 +379,7 @@ def set_links(lives: Transmissions, rows: IntArray, seen: SeenLinks, uplink: Upl
     else:
         power_w = replace_values(cohort.power_w, rows, seen.power_w)
     lives.cohort = replace(cohort, serving=serving, gain=gain, fading=fading, power_w=power_w)
-    _measure(lives, rows, uplink)
+    lives.alone_bps = uplink.alone_bps(lives.cohort.signal_w)
 
 
 def _find_cells(serving: IntArray, uplink: Uplink) -> IntArray:
@@ -368,11 +387,6 @@ def _find_cells(serving: IntArray, uplink: Uplink) -> IntArray:
     if uplink.shares_band:
         return np.array(serving, int)
     return np.zeros(len(serving), int)
-
-
-def _measure(lives: Transmissions, rows: IntArray, uplink: Uplink) -> None:
-    lives.received_w[rows] = compute_signal_w(lives.select_cohort(rows))
-    lives.alone_bps[rows] = uplink.alone_bps(lives.received_w[rows])
 
 
 def draw_drop_outs(lives: Transmissions, per_s: float, streams: Streams) -> None:

@@ -13,10 +13,11 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from netsim.columns import Columns, copy_with, divide_or, frozen
+from netsim.columns import Columns, divide_or, frozen
 from netsim.compiled import compiled
 from netsim.errors import BadInput
 from netsim.part import Part
+from netsim.radio.reception import sort_for_decoding
 from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
 
 _MIN_SINR = 1e-30  # so that the noise of an update that is not received stays finite
@@ -80,35 +81,41 @@ class Cohort(Columns):
 
     def with_power_w(self, power_w: FloatArray) -> "Cohort":
         """The same UEs with other powers (n,)."""
-        cohort = copy_with(self, power_w=power_w)
-        cohort.__post_init__()
-        return cohort
+        return replace(self, power_w=power_w)
 
     @cached_property
     def outer(self) -> FloatArray:
-        """`compute_outer_products` (n, n_bs, antennas^2) of all links; copies with other cells or
-        powers share it.
-        """
+        """`compute_outer_products` (n, n_bs, antennas^2) of all links."""
         if self.fading is None:
             return self.gain[..., None]
         return compute_outer_products(self.gain, self.fading)
 
-    @property
+    @cached_property
+    def decoding_order(self) -> IntArray:
+        """The UEs with a cell, as `sort_for_decoding` has them."""
+        return sort_for_decoding(self.power_w, self.outer, self.serving)
+
+    @cached_property
     def strength(self) -> FloatArray:
         """gain times |fading|^2 summed over antennas: (n, n_bs)."""
         if self.fading is None:
             return self.gain
         return self.gain * sum_strength(self.fading)
 
-    @property
-    def own_strength(self) -> FloatArray:
-        """`strength` at the base station of each UE (n,); without one, at the first."""
+    @cached_property
+    def signal_w(self) -> FloatArray:
+        """Power (n,) of each UE at its own base station after combining its antennas; 0 without
+        one.
+        """
+        if not self.gain.shape[1]:
+            return np.zeros(len(self.serving))
         n = np.arange(len(self.serving))
         cell = np.maximum(self.serving, 0)
-        gain = self.gain[n, cell]
-        if self.fading is None:
-            return gain
-        return gain * sum_strength(self.fading[n, cell])
+        strength = self.gain[n, cell]
+        if self.fading is not None:
+            strength = strength * sum_strength(self.fading[n, cell])
+        signal_w = self.power_w * strength
+        return np.where((self.serving >= 0) & np.isfinite(signal_w), signal_w, 0.0)
 
 
 @compiled
@@ -245,9 +252,9 @@ class Uplink(Part):
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
         """The channel of every UE of the cohort."""
 
-    def receive(self, cohort: "Cohort") -> Decoded:
-        """Reception at the base stations while all UEs of the cohort send at once, whatever `plan`
-        groups.
+    def receive(self, cohort: "Cohort", on: BoolArray) -> Decoded:
+        """Reception at the base stations while the UEs on (n,), all of which have a cell, send at
+        once, whatever `plan` groups; of the others it means nothing.
 
         Raises TypeError where an uplink has no such law.
         """
@@ -266,24 +273,28 @@ class Uplink(Part):
     def receive_granted(
         self,
         cohort: "Cohort",
-        hear: Callable[["Cohort"], Decoded],
+        on: BoolArray,
+        hear: Callable[["Cohort", BoolArray], Decoded],
         deaf: BoolArray | bool = False,
         sends: BoolArray | None = None,
+        held: bool = False,
     ) -> Decoded:
-        """Reception (n,) once UEs that have no rate while all send are silent.
+        """Reception (n,) once those of the UEs on (n,) are silent that have no rate while all of
+        these send.
 
         Base stations grant nothing where there is no rate, and UEs deaf (n,) to the model have
         nothing to send. Both do not interfere, and keep the SINR at which they were refused. UEs
-        that send (n,) already are refused last. hear: the reception of a cohort, in which silent
-        UEs have no cell.
+        that send (n,) already are refused last. hear: see `receive`; held: if no other gets a
+        rate the SINR of those that send already is of no interest.
         """
-        heard = hear(cohort)
-        on = cohort.serving >= 0
+        silent = on if sends is None else on & ~sends
+        heard = hear(cohort, on)
+        if held and not heard.rate_bps[silent].any():
+            return heard
         while (refused := on & ((heard.rate_bps == 0) | deaf)).any():
-            new = refused if sends is None else refused & ~sends
-            on &= ~(new if new.any() else refused)
-            serving = np.where(on, cohort.serving, -1)
-            again = hear(copy_with(cohort, serving=serving))
+            new = refused & silent
+            on = on & ~(new if new.any() else refused)
+            again = hear(cohort, on)
             heard = Decoded(
                 *(np.where(on, new, old) for new, old in zip(again, heard, strict=True))
             )
@@ -372,6 +383,6 @@ class Ideal(Uplink, kind="ideal"):
             late,
         )
 
-    def receive(self, cohort: "Cohort") -> Decoded:
+    def receive(self, cohort: "Cohort", on: BoolArray) -> Decoded:
         endless = np.full(len(cohort.ue), inf)
         return Decoded(endless, endless, endless)

@@ -25,13 +25,20 @@ from pathlib import Path
 from typing import Annotated, Literal, Self, cast
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PositiveFloat,
+    ValidationError,
+    model_validator,
+)
 
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput, format_count
 from netsim.geometry import Area
 from netsim.notice import Notice, notice
-from netsim.part import FILE_NAME, Part
+from netsim.part import Amount, FileName, Part
 from netsim.safe import describe_file_kind
 from netsim.trace_files.formats import TRACE_FORMATS
 from netsim.trace_files.formats.base import TraceFormat
@@ -101,7 +108,7 @@ ColumnNames = Annotated[
 class TraceFile(Part):
     """A file of a trace, or a folder of them, and how it is read."""
 
-    trace: Annotated[str, FILE_NAME] = Field(min_length=1)
+    trace: FileName
     """path of the trace: a file, or a folder of PLT, GPX or Cabspotting files"""
     format: Annotated[str, AfterValidator(_check_format)] = "auto"
     """format of the file; auto: detected from its content"""
@@ -120,7 +127,7 @@ class TraceFile(Part):
     dates: Literal["auto", "dmy", "mdy"] = "auto"
     """order of dates such as 03/04/2021: dmy (3 April), mdy (4 March); auto: as a number above 12
     among the first 20,000 rows says"""
-    sample_s: float | None = Field(None, gt=0, le=1e9)
+    sample_s: Amount | None = None
     """sampling interval, s: of the rows of a user in each such period, from the first local
     midnight, only the first are measured and reported; none: all"""
 
@@ -258,7 +265,7 @@ class TraceSetting(TraceFile):
     id has rows in two rounds, then all"""
     segments: int | None = Field(None, ge=1, le=100_000)
     """number of users into which `users: segments` divides the trace"""
-    outlier_sigmas: float | None = Field(None, gt=0)
+    outlier_sigmas: PositiveFloat | None = None
     """rows further than this many standard deviations from the mean of their cell are left out;
     none: all are kept"""
     area_deg: Box | None = None
@@ -273,10 +280,10 @@ class TraceSetting(TraceFile):
     extent: Literal["rows", "stated"] = "rows"
     """public area, first day and end: those of the rows, which one user can move; or stated by
     area_deg or area_m, since and until, which no user can move"""
-    resample_s: float | None = Field(None, gt=0)
+    resample_s: PositiveFloat | None = None
     """interpolate each trip at the multiples of this time, s; none: the rows of the file. Not for
     measured RSRP"""
-    gap_s: float = Field(GAP_S, gt=0)
+    gap_s: PositiveFloat = GAP_S
     """a pause longer than this between two rows ends a trip, s; there is no interpolation across
     it"""
 

@@ -17,7 +17,7 @@ from netsim.errors import BadInput, format_count
 from netsim.geometry import Area
 from netsim.maps import SAME_ORIGIN_M, measure_distance_m, project_lon_lat
 from netsim.notice import Built, Notice, list_doubts, notice
-from netsim.part import FILE_NAME, Coordinates, OneOf, Part
+from netsim.part import Coordinates, FileName, OneOf, Part, Positive
 from netsim.radio.antenna import ANTENNAS, Antenna, Sector
 from netsim.rng import Rng, Streams
 from netsim.safe import read_file_version
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _MAX_SIDE_M = 2e6  # side of an area that is laid out for a trace
+NO_SHIFT_M = np.zeros((1, 2))
+"""displacement of the only image of a base station, itself"""
 
 
 class BaseStation(Part):
@@ -97,11 +99,11 @@ class Layout(Part):
         """
 
     @property
-    def shifts_m(self) -> FloatArray | None:
-        """Displacements (k, 2) of the images of the layout, itself included; None without
-        wrap-around.
+    def shifts_m(self) -> FloatArray:
+        """Displacements (k, 2) of the images of the layout, itself included; without wrap-around
+        it is the only one.
         """
-        return None
+        return NO_SHIFT_M
 
 
 class Hexagonal(Layout, kind="hexagonal"):
@@ -114,7 +116,7 @@ class Hexagonal(Layout, kind="hexagonal"):
     site, as if it were in the middle.
     """
 
-    inter_site_m: float = Field(500.0, gt=0, le=1e6)
+    inter_site_m: Positive = 500.0
     """distance between neighbouring sites, m"""
     sectors: Literal[1, 3] = 1
     """number of cells of a site"""
@@ -141,9 +143,9 @@ class Hexagonal(Layout, kind="hexagonal"):
         return self
 
     @property
-    def shifts_m(self) -> FloatArray | None:
+    def shifts_m(self) -> FloatArray:
         if not self.wrap_around or self.rings is None:
-            return None
+            return NO_SHIFT_M
         i = self.rings + 1
         j = self.rings
         turned = [(0, 0)]
@@ -528,7 +530,7 @@ class CellFile(Layout, kind="cell-file"):
     and counted. Heights and powers that the file does not state are those of the layout.
     """
 
-    file: Annotated[str, FILE_NAME] = Field(min_length=1)
+    file: FileName
     """path of the CSV"""
     radio: str | None = None
     """radio technology of the cells (GSM, UMTS, LTE, NR); none: all"""

@@ -74,8 +74,8 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         raise BadInput(f"world.{error}") from None
     places = sorted({b.position_m for b in stations})
     at_m = np.array(places, float).reshape(-1, 2)
-    if layout is not None and (shifts_m := layout.shifts_m) is not None:
-        at_m = np.concatenate([at_m + shift_m for shift_m in shifts_m])
+    if layout is not None:
+        at_m = np.concatenate([at_m + shift_m for shift_m in layout.shifts_m])
     ground = Ground(
         area, clock, streams, buildings, city.street_grid(), trace, graph, premises, at_m
     )

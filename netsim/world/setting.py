@@ -15,7 +15,7 @@ from netsim.clock import Clock
 from netsim.columns import MAX_STATIONS, copy_with
 from netsim.mobility import MOBILITIES
 from netsim.mobility.base import Mobility
-from netsim.part import OneOf, Part
+from netsim.part import Count, Fraction, OneOf, Part
 from netsim.radio import FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.downlink import Downlink, Handover
 from netsim.radio.fading import Fading, NoFading
@@ -42,7 +42,7 @@ class IndoorShare(Part):
     from the facade the smaller of two U(0, depth_m).
     """
 
-    share: float = Field(0.8, ge=0, le=1)
+    share: Fraction = 0.8
     """share of UEs indoors"""
     floors: Floors = (4, 8)
     """lowest and highest number of floors of a building"""
@@ -149,7 +149,7 @@ COMPUTE_SPREADS = OneOf("compute-spread", HalfNormal, LogNormal)
 class Ues(Part):
     """Settings of the UEs."""
 
-    count: int = Field(1, ge=1, le=1_000_000)
+    count: Count = 1
     """number of UEs; for a replayed trace the number of its users"""
     mobility: Annotated[Mobility, MOBILITIES]
     """mobility model"""

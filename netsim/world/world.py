@@ -35,7 +35,13 @@ from netsim.traces.trace import Trace
 from netsim.traces.values import Texts
 from netsim.ues import Fixes, Indoors, Looks, Observations, Tracks, Trail, UeStates
 from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
-from netsim.world.base_stations import BaseStation, Stations, collect_positions_m, number_sites
+from netsim.world.base_stations import (
+    NO_SHIFT_M,
+    BaseStation,
+    Stations,
+    collect_positions_m,
+    number_sites,
+)
 from netsim.world.setting import WorldSetting
 
 
@@ -127,7 +133,7 @@ def draw_budget(
         penetration=penetration,
         environment=Environment(law, site, inside),
         antennas=antennas,
-        shifts_m=None if setting.layout is None else setting.layout.shifts_m,
+        shifts_m=NO_SHIFT_M if setting.layout is None else setting.layout.shifts_m,
     )
 
 
@@ -527,7 +533,7 @@ class World:
         serving = self.find_serving(links)[ue]
         sinr = np.full(len(ue), np.inf)
         if n_bs:
-            linked = links.compute_sinr(self.setting.radio.downlink.noise_dbm)[ue, serving]
+            linked = links.compute_sinr(self.setting.radio.downlink.noise_dbm, (ue, serving))
             sinr = np.where(serving >= 0, linked, 0.0)
         complete = np.array_equal(ue, np.arange(len(self.ues)))  # then nothing is copied
         fading = self.draw_fading(ue, n_bs, round_, links.time_s)
@@ -558,7 +564,7 @@ class World:
             is_known = (site[:-1] == site[-1]).any()
             drawn, name = (site[-1:], "") if is_known else (np.zeros(1, int), ".elsewhere")
             budget = draw_budget(self.setting, (antenna,), drawn, self.ground, name)
-            self._elsewhere[antenna] = KeptLinks(replace(budget, shifts_m=None))
+            self._elsewhere[antenna] = KeptLinks(replace(budget, shifts_m=NO_SHIFT_M))
         return self._elsewhere[antenna]
 
     def build_cohort_at(

@@ -11,12 +11,13 @@ import traceback
 import webbrowser
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import describe_file_kind
@@ -185,7 +186,7 @@ _OWN_INTERVALS = ("privacy.", "radio.", "membership.")
 """how keys begin whose intervals are not of a mean over seeds"""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Results:
     """Several runs, or trainings.
 

@@ -1,23 +1,28 @@
 """A sample of what `faults.py` and `kills.py` do: kills and signals at random moments, kills at any
 step."""
 
-import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
+from forked import fork_work
 from pytest import mark, param
 
 FOLDER = Path(__file__).parent
 
 
 def run_program(program, *words):
-    return subprocess.run(
-        [sys.executable, FOLDER / program, *words], capture_output=True, text=True
-    )
+    """Play one of these programs, whose commands are forks of its own."""
+    return fork_work(FOLDER, _play_program, program, words)
+
+
+def _play_program(program, words):
+    sys.argv[1:] = map(str, words)
+    return import_module(program).main()
 
 
 def test_a_run_that_is_told_to_end_at_random_moments_goes_on_to_the_same_bytes():
-    message = run_program("faults.py", "--kills", "2", "--system", "run", "--signal", "TERM")
+    message = run_program("faults", "--kills", "2", "--system", "run", "--signal", "TERM")
     assert (message.returncode, message.stderr) == (0, ""), message
     assert message.stdout.splitlines()[-1].startswith(
         "2 of 2 kills, in 1 systems, end in the same bytes"
@@ -27,7 +32,7 @@ def test_a_run_that_is_told_to_end_at_random_moments_goes_on_to_the_same_bytes()
 @mark.slow
 @mark.parametrize("signal", ["KILL", "TERM", "INT"])
 def test_every_system_that_is_ended_at_random_moments_goes_on_to_the_same_bytes(signal):
-    message = run_program("faults.py", "--kills", "100", "--signal", signal)
+    message = run_program("faults", "--kills", "100", "--signal", signal)
     assert message.returncode == 0, message
 
 
@@ -43,6 +48,6 @@ EVERY_STEP = [
 def test_a_kill_at_a_step_locks_nobody_out_and_ends_in_the_same_bytes(
     kind, first, last, all_rows, tmp_path
 ):
-    message = run_program("kills.py", kind, tmp_path, str(first), str(last), str(all_rows))
+    message = run_program("kills", kind, tmp_path, str(first), str(last), str(all_rows))
     assert message.returncode == 0, message.stderr[-3000:]
     assert int(message.stdout) > min(last, 50) - 1

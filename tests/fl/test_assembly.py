@@ -30,7 +30,7 @@ learning = Learning.model_validate_json(json.dumps(learning))
 
 
 class Watcher:
-    def report_round(self, state, figures):
+    def report_round(self, state, figures, now_s):
         pass
 
     def report_state(self, state):
@@ -40,8 +40,8 @@ class Watcher:
 world = build_world(setting, Streams(seed), learning.round_s)
 setup = prepare_rounds(world, learning, Path(sys.argv[2]))
 watcher = Watcher()
-server = LearningServer(world, setup, start_state(setup, len(world.ues)))
-world.env.run(until=world.env.process(server.serve(watcher)))
+server = LearningServer(world, setup, start_state(setup, len(world.ues)), watcher)
+world.env.run(until=world.env.process(server.serve()))
 print(watcher.last.played, [name for name in sys.modules if name.startswith("scenarios")])
 """
 

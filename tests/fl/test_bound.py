@@ -211,7 +211,7 @@ def test_limits_that_nobody_can_keep_are_refused():
         Limits(total_min_w=2.0, total_max_w=1.5)
 
 
-@parametrize("ues", [4, 15, 40, 200])
+@parametrize("ues", [4, 15, 40, 80])
 def test_defaults_bind_no_number_of_ues(ues):
     """Each UE has its own two limits and no other; full power is the most of each, average half of
     it."""

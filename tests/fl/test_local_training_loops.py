@@ -204,6 +204,21 @@ def test_polyaks_limit_is_that_of_its_formula(kind, batch, proximal, frozen):
     assert_array_equal(*(train_regression(net, start, data, x, RNG) for x in (loose, free)))
 
 
+@mark.parametrize("bits", [32, 64])
+def test_a_device_whose_steps_are_limited_learns_the_same_in_any_company(bits):
+    net = Mlp((5, 100, 85, 1), "tanh")
+    assert net.n_parameters > 8192
+    data = cohort([9, 14, 4])
+    start = 40 * weights(net)
+    settings = recipe("tanh", "sgd", 4, 3, step_limit="polyak", precision=bits)[2]
+    updates = train_regression(net, start, data, settings, RNG)
+    free = settings.model_copy(update={"step_limit": "none"})
+    assert (updates != train_regression(net, start, data, free, RNG)).any(axis=1).all()
+    for row in range(3):
+        alone = train_regression(net, start, data.select(np.array([row])), settings, RNG)
+        assert_array_equal(alone[0], updates[row])
+
+
 def test_a_sample_that_overflows_counts_as_zero():
     _, make, settings = recipe("relu", batch="all", epochs=1, sample_clip=2.0)
     net = Mlp((5, 7, 4, 1), "relu")

@@ -11,7 +11,7 @@ from scenarios.app.result import run
 ROUND_S = 21_600
 DAYS = read_changes("""
 world.duration_s: 259_200
-world.tick_s: 900
+world.tick_s: 1800
 world.ues.measurement_period_s: 1800
 learning.round_s: 21_600
 learning.attacks: [{kind: closed-form}]

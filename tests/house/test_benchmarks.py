@@ -36,7 +36,9 @@ from benchmarks import (
 from benchmarks.inversion_peers import Loop, Stacked
 from benchmarks.training_peers import loop
 from fl.attacks.gradient_matching import CosineDistance
+from fl.leakage.distances import accumulate_sums, compute_sliced_w1_of_sets, sort_projections
 from fl.networks.mlp import Mlp
+from netsim.workers import count_workers
 from scenarios.app.run.executor import OnProcesses
 
 # before `quick`
@@ -117,8 +119,8 @@ ROWS = {
     "world": (
         command.world,
         (WORLD, 0),
-        "ms ms ms ms ms exponent GB",
-        "+-...?+",
+        "ms ms ms ms ms exponent GB GB",
+        "+-...?++",
     ),
 }
 
@@ -127,7 +129,7 @@ ROWS = {
 def quick(monkeypatch):
     """Everything here and now: another process costs a second, and this one is not to be bound to a
     core."""
-    monkeypatch.setattr(command, "one_core", lambda: None)
+    monkeypatch.setattr(command, "stay_on_cores", lambda count: None)
     for module, name, value in (
         (inversion, "STARTS", 2),
         (inversion, "ITERATIONS", 4),
@@ -164,6 +166,25 @@ def test_every_row_is_there_and_its_bar_decides(subject):
         assert np.isfinite(row["ours"])
         low, high = row.get("spread", (row.get("low", row["ours"]), row.get("high", row["ours"])))
         assert low <= row["ratio" if "spread" in row else "ours"] <= high
+
+
+ELSEWHERE = {"distance", "trace", "training", "whole"}
+"""subjects whose rows the tests below play"""
+BRIEF = set(command.SUBJECTS) - set(ROWS) - ELSEWHERE
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [s if s in BRIEF else pytest.param(s, marks=pytest.mark.slow) for s in command.SUBJECTS],
+)
+def test_every_subject_is_played_at_its_smallest_size(subject, capsys):
+    code = command.main([subject, "--sizes", "small", "--seconds", "0"])
+    out, errors = capsys.readouterr()
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert rows
+    assert all(row["subject"] == subject and set(row) >= FIELDS for row in rows)
+    assert code == any(row["met"] is False for row in rows)
+    assert errors.startswith("Python ")
 
 
 def test_the_median_of_ratios_of_pairs_decides():
@@ -249,11 +270,14 @@ def test_traces_are_read_alike(tmp_path):
 
 
 def test_loops_of_a_whole_run_find_what_it_finds():
+    before = (torch.get_num_threads(), count_workers())
     run, training, central, samples, dlg, leakage = whole.rows(whole.SMALL, 0)
+    assert (torch.get_num_threads(), count_workers()) == before
     parts = (training, central, samples, dlg, leakage)
     assert run["theirs"] == pytest.approx(
-        run["ours"] + sum(p["theirs"] - p["ours"] for p in parts), rel=1e-2
+        run["one_worker"] + sum(p["theirs"] - p["ours"] for p in parts), rel=1e-2
     )
+    assert run["ratio"] == pytest.approx(run["theirs"] / run["ours"], rel=1e-2)
     assert max(training["updates"], leakage["distances"], samples["gradients"]) < 1e-12
     # central training is in single precision
     assert central["updates"] < 1e-4
@@ -265,6 +289,31 @@ def test_loops_of_a_whole_run_find_what_it_finds():
     assert whole.some([*range(100)], 3) == [0, 49, 99]
     assert whole.some([1, 2], 5) == [1, 2]
     assert whole.some([], 3) == []
+
+
+def test_distances_of_no_places_are_no_work_of_a_whole_run():
+    rng = np.random.default_rng(1)
+    points = sort_projections(rng.normal(size=(7, 2)), 12)
+    sums = accumulate_sums(points)
+    nobody = np.zeros((12, 0))
+    few = rng.normal(size=(3, 4, 2))
+    calls = [
+        ((points, np.zeros((0, 2)), sums), np.array(np.nan)),
+        ((nobody, few, accumulate_sums(nobody)), np.full(3, np.nan)),
+        ((points, few, sums), compute_sliced_w1_of_sets(points, few, sums)),
+    ]
+    _, given, of, compared = whole.distances(calls, 10)
+    assert (given, of) == (3, 3)
+    assert compared["distances"] < 1e-12
+
+
+def test_only_whole_runs_have_two_cores(monkeypatch):
+    cores = []
+    monkeypatch.setattr(command, "stay_on_cores", cores.append)
+    for subject in ("whole", "distance"):
+        monkeypatch.setitem(command.SUBJECTS, subject, lambda sizes, seconds: iter(()))
+        assert command.main([subject]) == 0
+    assert cores == [2, 1]
 
 
 # -- gradient inversion: the peers compute what we do

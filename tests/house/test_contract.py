@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import pkgutil
+from functools import cache
 from random import Random
 from typing import Annotated
 
@@ -83,13 +84,18 @@ def covering(legal):
 def pytest_generate_tests(metafunc):
     """Slow tests play combinations that cover every pair: they are only looked for where slow tests
     are asked for."""
-    if "few" in metafunc.fixturenames:
-        metafunc.parametrize("few", covering(pick_legal())[:FAST], ids=get_name)
     if "combination" in metafunc.fixturenames:
         requested = "not slow" not in metafunc.config.option.markexpr
         metafunc.parametrize(
             "combination", covering(legal_combinations()) if requested else [{}], ids=get_name
         )
+
+
+@cache
+def choose_few():
+    """The first of those that cover a sample; looked for when they are played, since each process
+    of the tests collects them all."""
+    return covering(pick_legal())[:FAST]
 
 
 def legal_combinations():
@@ -184,12 +190,13 @@ def get_name(combination):
     return "+".join(combination.values()).replace(" ", "_")
 
 
-def test_every_part_runs_two_rounds_beside_many_others(few, tiny, tmp_path):
-    plays(few, tiny, tmp_path)
+@pytest.mark.parametrize("number", range(FAST))
+def test_every_part_runs_two_rounds_beside_many_others(number, tiny, tmp_path):
+    plays(choose_few()[number], tiny, tmp_path)
 
 
 def test_the_few_combinations_have_every_part():
-    few = covering(pick_legal())[:FAST]
+    few = choose_few()
     for slot in ("attack", "learner", "curation", "aggregation", "defenses"):
         kinds = SLOTS[slot.removesuffix("s")].parts
         missing = {"learner": {"recorded", "flower"}, "aggregation": {"wasserstein"}}

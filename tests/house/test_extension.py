@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
+from forked import fork_command, fork_work
 from pydantic import TypeAdapter
 from rows import read_cells
 
@@ -79,25 +80,21 @@ def play_module(plugins, cwd, *arguments):
     return subprocess.run(command, env=env, capture_output=True, text=True, cwd=cwd, check=False)
 
 
-def netsim(folder, *arguments):
-    return play_module(folder, folder, "scenarios.app.cli.commands", *arguments)
-
-
 def run_campus(folder, attack, *changes):
     """Run a scenario, made short, with an attack and other changes."""
     command = ["run", "campus", "--out", "out", "--quiet"]
     words = [word for change in changes for word in ("--set", change)]
     attacks = ["--set", f"learning.attacks=[{{kind: {attack}}}]"]
-    return netsim(folder, *command, *SHORT, *attacks, *words)
+    return fork_command(folder, *command, *SHORT, *attacks, *words)
 
 
 def test_a_stranger_adds_a_defense(tmp_path):
     install_sign(tmp_path)
-    listed = netsim(tmp_path, "list", "defense")
+    listed = fork_command(tmp_path, "list", "defense")
     assert "sign" in listed.stdout and "size of every number that is sent" in listed.stdout, (
         listed.stderr
     )
-    wrong = netsim(
+    wrong = fork_command(
         tmp_path, "validate", "campus", "--set", "learning.defenses=[{kind: sign, step: -1}]"
     )
     assert wrong.returncode == 2
@@ -146,7 +143,7 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
         (module,) = (p.stem for p in package.glob("*.py") if not p.stem.startswith("test_"))
         text = list_documented()[f"{module}.py"]
         install(package, module, text, f"[netsim.{slot}]\nit = {module}:{part}\n")
-        ran = play_module(package, package, "pytest")
+        ran = fork_work(package, pytest.main, [])
         assert f"{n} passed" in ran.stdout, ran.stdout[-2000:]
 
 
@@ -197,7 +194,7 @@ def test_a_new_part_passes_its_test_as_it_is(slot, tmp_path, monkeypatch):
     package = tmp_path / "my-part"
     module = (package / "my_part.py").read_text()
     install(package, "my_part", module, f"[netsim.{slot}]\nmy-part = my_part:MyPart\n")
-    ran = play_module(package, package, "pytest", "-p", "no:cacheprovider")
+    ran = fork_work(package, pytest.main, ["-p", "no:cacheprovider"])
     assert "2 passed" in ran.stdout, ran.stdout[-2000:]
 
 
@@ -207,7 +204,7 @@ def test_a_stranger_adds_a_reward(values, wrong, tmp_path):
     entries = "[netsim.reward]\nallowance = allowance_part:Allowance\n"
     install(tmp_path, "allowance_part", text, entries)
     reward = "train.task.reward={kind: allowance, free_j: 0.5}"
-    message = netsim(tmp_path, "validate", "power/city", "--set", reward)
+    message = fork_command(tmp_path, "validate", "power/city", "--set", reward)
     assert message.returncode == 2 * bool(wrong), message.stderr
     assert not wrong or (
         "no figure 'losst'; figures are noise, loss, " in message.stderr
@@ -228,11 +225,11 @@ def test_a_stranger_adds_a_trace_format(tmp_path):
         for t in (1, 2, 9)
     ]
     (tmp_path / "walk.jsonl").write_text("".join(fixes))
-    seen = netsim(tmp_path, "inspect", "walk.jsonl")
+    seen = fork_command(tmp_path, "inspect", "walk.jsonl")
     assert "json-lines: JSON lines, one object per fix" in seen.stdout, seen.stderr
     assert "users            2" in seen.stdout
     (tmp_path / "walk.jsonl").write_text("".join(fixes).replace("61", "161"))
-    wrong = netsim(tmp_path, "inspect", "walk.jsonl", "--format", "json-lines")
+    wrong = fork_command(tmp_path, "inspect", "walk.jsonl", "--format", "json-lines")
     problem = (
         "walk.jsonl: line 3, column lat: 161 is not a number in [-90, 90]; are lat and lon swapped"
     )
@@ -248,7 +245,7 @@ def test_a_stranger_adds_a_trace_format(tmp_path):
         "a\0b",
     ):
         (tmp_path / "walk.jsonl").write_text(text)
-        wrong = netsim(tmp_path, "inspect", "walk.jsonl")
+        wrong = fork_command(tmp_path, "inspect", "walk.jsonl")
         assert wrong.returncode == 2
         assert wrong.stderr.startswith("netsim: walk.jsonl: ")
         assert wrong.stderr.count("\n") == 1
@@ -272,12 +269,12 @@ def test_the_manual_names_every_slot_and_its_base_class():
 def test_one_module_may_hold_parts_of_several_slots(tmp_path):
     """Whatever it imports of this package."""
     install(tmp_path, "both", BOTH, BOTH_ENTRIES)
-    text = netsim(tmp_path, "validate", "campus")
+    text = fork_command(tmp_path, "validate", "campus")
     assert text.returncode == 0, text.stderr
     ran = run_campus(tmp_path, "my-attack")
     assert ran.returncode == 0, ran.stderr
     assert re.search(r"centroid error, m .* my-attack\n", ran.stdout)
-    listed = netsim(tmp_path, "list")
+    listed = fork_command(tmp_path, "list")
     assert "my-waves" in listed.stdout
     assert "my-attack" in listed.stdout
 
@@ -376,8 +373,8 @@ def test_a_plugin_of_a_section_is_no_mistake_of_the_scenario(tmp_path, slot, tex
     """Sections that few scenarios have are looked at last; no line of the file is named for what no
     line can mend."""
     install(tmp_path, "broken", text, f"[netsim.{slot}]\nbroken = broken:Part\n")
-    assert netsim(tmp_path, "validate", "campus").returncode == 0
-    message = netsim(tmp_path, "validate", "campus", "--set", section)
+    assert fork_command(tmp_path, "validate", "campus").returncode == 0
+    message = fork_command(tmp_path, "validate", "campus", "--set", section)
     assert message.returncode == 2
     assert message.stdout == ""
     messages = (
@@ -395,7 +392,7 @@ def test_two_plugins_of_one_kind_are_refused(outside):
 
 def test_a_plugin_that_leaves_python_leaves_the_command_with_its_own_code(tmp_path):
     install(tmp_path, "broken", "raise SystemExit(0)", "[netsim.attack]\nbroken = broken:Part\n")
-    text = netsim(tmp_path, "validate", "campus")
+    text = fork_command(tmp_path, "validate", "campus")
     assert text.returncode == 2
     assert text.stdout == ""
     assert len(text.stderr.splitlines()) == 1

@@ -553,26 +553,60 @@ def test_ends_are_told_at_their_time():
     assert len(set(times)) > 6
 
 
+@mark.parametrize("strained", [False, True])
 @mark.parametrize("link_adaptation", ["change", "grant"])
 @mark.parametrize("step_s", [None, 0.05])
 @mark.parametrize("kind", list(SCHEDULERS.parts))
-def test_who_listens_changes_no_end(kind, link_adaptation, step_s):
+def test_who_listens_changes_no_end(kind, link_adaptation, step_s, strained):
     """Two waves of UEs in three cells, and the first once more: the same bytes with an ear for each
-    end and without."""
+    end and without; strained by batteries, deadlines, blocks of other links, and UEs that leave."""
+    rng = default_rng(6)
+    gain = 10 ** rng.uniform(-13, -9, (40, 30, 3))
 
     def play(record):
         mode = {"link_adaptation": link_adaptation, "scheduler": {"kind": kind}, "step_s": step_s}
-        air = build_uplink(Noma(norm_bound=1.0), entry=record, **mode)
+        uplink = Noma(norm_bound=1.0)
+        limits = {}
+        if strained:
+            mode |= {"block_s": 0.2, "retransmissions": 2, "client_dropout_per_s": 0.1}
+            uplink = Noma(norm_bound=1.0, max_ser=0.2)
+            limits = {"deadline_s": 3.0}
+
+        def look(ue, round_):
+            block = round(air.env.now / 0.2) % 40
+            return SeenLinks(gain[block // 4, ue].argmax(axis=1), gain[block, ue], None)
+
+        air = build_uplink(uplink, entry=record, look=look if strained else None, **mode)
         first = replace(town(3, n=14), downlink_sinr=linspace(1, 9, 14))
         done = []
         for cohort, until_s in ((first, 1.0), (town(4, n=9, first=20), None), (first, None)):
-            done.append(air.submit(cohort, PAYLOAD))
+            if strained:
+                limits["battery_j"] = 1.0 + 0.1 * cohort.compute_s * (cohort.ue % 5)
+            done.append(air.submit(cohort, PAYLOAD, **limits))
             air.env.run(until=until_s)
         return [columns(event.value) for event in done]
 
     news = []
     assert play(None) == play(news.append)
     assert len(news) > 2
+    fates = {int(fate) for end in news for fate in end.sent.fate}
+    assert not strained or len(fates) >= 3
+
+
+@mark.parametrize("kind", [Noma, Oma])
+@mark.parametrize("antennas", [None, 4])
+def test_some_of_a_cohort_are_heard_as_a_cohort_of_their_own(kind, antennas):
+    """To the last bit, also after others of the same links were heard."""
+    uplink = kind(interference_over_thermal_db=3.0, norm_bound=1.0)
+    c = town(2, n=40, antennas=antennas)
+    uplink.plan(c, PAYLOAD)
+    for number in range(6):
+        on = (c.serving >= 0) & (default_rng(number).uniform(size=40) < 0.5)
+        few = c.select(on)
+        alone = uplink.receive(few, ones(len(few.ue), bool))
+        for some, expected in zip(uplink.receive(c, on), alone, strict=True):
+            assert_array_equal(some[on], expected)
+            assert expected.any()
 
 
 def test_the_next_request_may_follow_an_arrival():

@@ -9,7 +9,6 @@ from numpy import (
     asarray,
     clip,
     delete,
-    exp,
     float32,
     fmin,
     full,
@@ -31,10 +30,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pytest import mark
 
 from netsim.radio.downlink import Downlink, receive_broadcast
-from netsim.radio.link_budget import RadioLinks, find_strongest_stations, sum_interference_w
+from netsim.radio.link_budget import RadioLinks
 from netsim.radio.rate import compute_thermal_noise_w
 from netsim.radio.shadowing import GridField
-from netsim.units import db_from_ratio, ratio_from_db
+from netsim.units import db_from_ratio, ratio_from_db, w_from_dbm
 
 
 @mark.parametrize("column", [[], [3, 3, 0, 20, 7]])
@@ -48,7 +47,7 @@ def test_interpolation_is_bilinear_in_single_precision(column):
     position_m[-1] = nan  # an absent UE
     table = draw.normal(size=(17, 23, 21)).astype(float32)
     field = GridField(lambda: table, low_m, step_m, 50.0, array(column, int64))
-    side, diagonal = exp(-field.step * array([1.0, sqrt(2.0)]))
+    side, diagonal = field.correlation
     place = clip((position_m - field.low_m) / field.step_m, 0.0, [22.0, 16.0])
     column_, row = fmin(place, [21.0, 15.0]).astype(int64).T
     x, y = (place - stack([column_, row], axis=1)).T
@@ -72,29 +71,6 @@ def test_interpolation_is_bilinear_in_single_precision(column):
     assert isfinite(result[:-1]).all()
 
 
-@mark.parametrize("n_bs", [1, 7])
-def test_the_strongest_is_the_first_of_the_largest(n_bs):
-    w = 10.0 ** default_rng(0).uniform(-20, -5, (50, n_bs))
-    w[3] = nan
-    w[4, n_bs // 2 :] = 1e6  # the first of equals is the strongest
-    expected = argmax(w, axis=1)
-    expected[3] = -1
-    assert_array_equal(find_strongest_stations(w), expected)
-    assert find_strongest_stations(w[:, :0]).tolist() == [-1] * 50
-
-
-def test_interference_is_the_sum_of_all_others_also_where_one_is_far_above_them():
-    w = 10.0 ** default_rng(0).uniform(-20, -5, (50, 7))
-    w[3] = nan
-    w[4, 2] = 1e6
-    best = find_strongest_stations(w)
-    rest = array([[delete(row, b).sum() for b in range(7)] for row in w])
-    assert_allclose(sum_interference_w(w, best), rest, rtol=1e-9)
-    assert_allclose(sum_interference_w(w, best)[4, 2], rest[4, 2], rtol=1e-15)
-    assert sum_interference_w(w[:, :1], best * 0)[~isnan(w[:, 0])].tolist() == [[0.0]] * 49
-    assert sum_interference_w(w[:, :0], best).shape == (50, 0)
-
-
 def links(rsrp_dbm, power_dbm=15.0, los=None):
     """Links with these RSRP (n, n_bs)."""
     rsrp = asarray(rsrp_dbm, float)
@@ -105,6 +81,34 @@ def links(rsrp_dbm, power_dbm=15.0, los=None):
     return RadioLinks(
         0.0, full(rsrp.shape, 100.0), rsrp - power_dbm, los, full(rsrp.shape[1], power_dbm)
     )
+
+
+@mark.parametrize("n_bs", [1, 7])
+def test_the_strongest_is_the_first_of_the_largest(n_bs):
+    dbm = default_rng(0).uniform(-170, -20, (50, n_bs))
+    dbm[3] = nan
+    dbm[4, n_bs // 2 :] = 90.0  # the first of equals is the strongest
+    dbm[5] = -1e6  # no power at all
+    expected = argmax(dbm, axis=1)
+    expected[3] = -1
+    assert_array_equal(links(dbm).serving, expected)
+    assert links(dbm[:, :0]).serving.tolist() == [-1] * 50
+
+
+def test_interference_is_the_sum_of_all_others_also_where_one_is_far_above_them():
+    dbm = default_rng(0).uniform(-170, -20, (50, 7))
+    dbm[3] = nan
+    dbm[4, 2] = 90.0
+    w, _, interference_w = links(dbm).powers
+    assert_array_equal(w, links(dbm).gain * w_from_dbm(full(7, 15.0)))
+    rest = array([[delete(row, b).sum() for b in range(7)] for row in w])
+    assert_allclose(interference_w, rest, rtol=1e-9)
+    assert_allclose(interference_w[4, 2], rest[4, 2], rtol=1e-15)
+    assert_allclose(links(dbm).compute_sinr(-100.0), w / (rest + 1e-13), rtol=1e-9)
+    some = array([0, 4, 3]), array([6, 2, 0])
+    assert_array_equal(links(dbm).compute_sinr(-100.0, some), links(dbm).compute_sinr(-100.0)[some])
+    assert links(dbm[:, :1]).powers.interference_w[~isnan(w[:, 0])].tolist() == [[0.0]] * 49
+    assert links(dbm[:, :0]).powers.interference_w.shape == (50, 0)
 
 
 def test_geometry_of_two_cells_is_their_difference_also_of_the_weaker_one():

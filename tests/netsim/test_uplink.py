@@ -88,7 +88,7 @@ def payload(bits=1e6, q=100, bound=1.0):
 
 
 def compute_group_sinr(uplink, c, noise=1.0):
-    return uplink.compute_sinr(c, noise, uplink.group_ues(c))
+    return uplink.compute_sinr(c, noise, uplink.group_ues(c), c.serving >= 0)
 
 
 def slow_sinr(c, noise, residual, interference, turns, lower=0.0):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas
+from forked import fork_command
 from pytest import fixture, mark, raises
 
 from fl.defenses import DEFENSES, Defense
@@ -113,9 +111,7 @@ def command(folder, *words):
 
 def play(folder, *words):
     """In a process of its own: what plug-ins there are is read once."""
-    words = [sys.executable, "-m", "scenarios.app.cli.start", *command(folder, *words)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(words, env=env, cwd=folder, capture_output=True, text=True, check=False)
+    return fork_command(folder, *command(folder, *words))
 
 
 def test_noise_that_the_server_takes_out_again_is_not_shown(place):

@@ -1,14 +1,13 @@
 """Attacks that learn on made-up towns: what towns teach, that seeds share it, how it is kept, refusals, and sweeps
 with adapted attackers."""
 
-import os
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from conftest import write_tiny
+from forked import fork_command
 from numpy.testing import assert_array_equal
 from pydantic import Field, PrivateAttr
 from pytest import fixture, mark, raises
@@ -27,7 +26,6 @@ from scenarios.app.run.simulate import LearningPlay, PlannedStudy
 from scenarios.app.run.towns import FIRST_SEED, teach_attacks
 from scenarios.app.study.load import load
 
-ROOT = Path(__file__).parents[2]
 IMPORTS = (
     "from typing import Literal",
     "import numpy as np",
@@ -284,7 +282,7 @@ PLUGIN = "[netsim.attack]\nrecorder = recorder_part:Recorder\n"
 
 @fixture
 def netsim(tmp_path):
-    """Runs a command of netsim in a process that finds the recorder as a plug-in."""
+    """Runs a command of netsim in a fork that finds the recorder as a plug-in."""
     text = Path(__file__).read_text()
     start, end = text.index("class Recorder"), text.index("@fixture(autouse=True)")
     heading = "".join(f"{line}\n" for line in IMPORTS)
@@ -296,14 +294,7 @@ def netsim(tmp_path):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: recorder_part\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(PLUGIN)
 
-    def call(*words):
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-        command = [sys.executable, "-m", "scenarios.app.cli.commands", *map(str, words)]
-        return subprocess.run(
-            command, env=env, capture_output=True, text=True, cwd=tmp_path, check=False
-        )
-
-    return call
+    return partial(fork_command, tmp_path)
 
 
 def test_a_trace_is_refused_when_it_is_validated(netsim):

@@ -15,9 +15,9 @@ from fl.attacks.closed_form import ClosedForm
 from fl.types import Estimates
 from netsim.geometry import Area
 from netsim.record import write_json
-from scenarios.app.report.charts import BOTH
+from scenarios.app.report.charts import CHARTS, QUANTITIES
 from scenarios.app.report.compare_page import build_member, draw_attack_panels
-from scenarios.app.report.run_page import LEAKAGE, build_run_page
+from scenarios.app.report.run_page import build_run_page
 from scenarios.app.report.tables import render_all_figures
 from scenarios.app.result import run
 from scenarios.app.results.attacks import Truth, collect_chance_rows, collect_named_rows
@@ -221,7 +221,7 @@ def test_an_attack_that_only_answers_has_no_other_figures(folder, summary):
 
 @pytest.fixture(scope="module")
 def draw_page(folder):
-    return {panel.key: panel for panel in LEAKAGE[0].build_panels(load_finished_run(folder))}
+    return {panel.key: panel for panel in CHARTS["named"].build_panels(load_finished_run(folder))}
 
 
 def test_shares_over_time_end_where_the_summary_does(draw_page, summary):
@@ -259,7 +259,7 @@ def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
         assert not line.n or f">{line.hits}/{line.n} " in page
     assert "two highest density peaks of the true positions" in page.replace("\n", " ")
     several = build_member("x", load_finished_run(folder))
-    times, share = several.trends["informed", BOTH.law]
+    times, share = several.trends["informed", QUANTITIES["both"].law]
     assert share[-1] == summary["attack.informed.both_located.percent"]
     assert len(times) == 10
     titles = str([p.figure["layout"] for p in draw_attack_panels([several], "informed")])
@@ -271,4 +271,4 @@ def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
 
 
 def test_without_homes_nothing_is_drawn(tiny_run):
-    assert [p.figure for p in LEAKAGE[0].build_panels(load_finished_run(tiny_run))] == [None]
+    assert [p.figure for p in CHARTS["named"].build_panels(load_finished_run(tiny_run))] == [None]

@@ -1,11 +1,10 @@
 """The walk of docs/own.md, as a reader types it: in a folder outside the repository."""
 
-import os
 import re
-import subprocess
-import sys
+import runpy
 
 from conftest import ROOT
+from forked import fork_work
 
 PAGE = (ROOT / "docs/own.md").read_text()
 
@@ -16,6 +15,10 @@ def read_file_block(name):
     return re.search(pattern, PAGE, re.DOTALL)[1]
 
 
+def walk():
+    runpy.run_path("walk.py", run_name="__main__")
+
+
 def test_the_walk_runs_from_outside_the_repository(tmp_path):
     """Own module, own samples, noise and an attack over NOMA, in less than 60 lines."""
     files = {name: read_file_block(name) for name in ("nets.py", "walk.py")}
@@ -24,14 +27,7 @@ def test_the_walk_runs_from_outside_the_repository(tmp_path):
     assert f"\n{len(lines)} lines" in PAGE
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    done = subprocess.run(
-        [sys.executable, "walk.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = fork_work(tmp_path, walk)
     assert done.returncode == 0, done.stderr[-2000:]
     named, errors = (
         [float(value) for value in re.findall(pattern, done.stdout)]

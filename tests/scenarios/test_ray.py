@@ -28,7 +28,7 @@ import sys, works
 from pathlib import Path
 from works import work
 from scenarios.app.run.clusters import OnRay
-from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER, Answer
+from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER
 if __name__ == "__main__":
     place = Path(sys.argv[1])
     several = [
@@ -40,7 +40,7 @@ if __name__ == "__main__":
         work(works.killed, place / "f", 9, 5),
     ]
     end = works.by_place(OnRay(sys.argv[2]).make_executor(2, place).play_jobs(several), several)
-    assert (end[0], end[3], end[4]) == (Answer({"square": 9}), Answer({"square": 16}), Answer({"square": 25}))
+    assert (end[0], end[3], end[4]) == ({"square": 9}, {"square": 16}, {"square": 25})
     assert (end[1].kind, end[1].attempts) == ("RuntimeError", 1) and "Traceback" in end[1].trace
     assert (end[2].kind, end[2].attempts) == (BAD_INPUT, 1)
     assert (end[5].kind, end[5].attempts) == (LOST_WORKER, 3)

@@ -19,7 +19,7 @@ from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from scenarios.app.report import replay
-from scenarios.app.report.charts import HOME, Chart
+from scenarios.app.report.charts import QUANTITIES, Chart
 from scenarios.app.report.plot import Chapter
 from scenarios.app.report.replay import (
     build_replay_chapter,
@@ -187,7 +187,7 @@ def test_where_uploads_take_time_places_are_named_when_updates_are_merged(commut
         folder, "rounds", lambda row: row | {"time_s": str(float(row["requested_s"]) + 600.0)}
     )
     loaded = load_finished_run(folder)
-    (panel,) = Chart("named", "", [HOME], "").build_panels(loaded)
+    (panel,) = Chart("named", "", [QUANTITIES["homes"]], "").build_panels(loaded)
     (times,) = [trace["x"] for trace in panel.figure["data"] if trace["name"] == "closed-form"]
     assert times[:2] == ["2026-01-05 12:10:00", "2026-01-06 00:10:00"]
 

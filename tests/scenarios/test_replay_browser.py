@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from rows import read_cells, read_yaml
 from tabled import cases
 
-from scenarios.app.report.charts import HOME, WORK
+from scenarios.app.report.charts import QUANTITIES
 from scenarios.app.report.replay import FINEST_M
 from scenarios.app.report.report import write_report
 from scenarios.app.result import run
@@ -357,7 +357,7 @@ def test_links_estimates_and_curves_are_those_of_the_tables(open_page, folder):
     curves = open_page.evaluate("replay.model.curves.map((c) => ({...c, values: [...c.values]}))")
     for curve in curves:
         if curve["key"] in ("home", "work"):
-            _, share = {"home": HOME, "work": WORK}[curve["key"]].law(
+            _, share = QUANTITIES[{"home": "homes", "work": "workplaces"}[curve["key"]]].law(
                 loaded, loaded.attacks[curve["attack"]]
             )
             assert curve["of"] == 3

@@ -21,7 +21,8 @@ from tracking_rows import write_rows
 
 from fl.round.tables import TABLES
 from netsim.record import write_json
-from scenarios.app.report.charts import MOST_SPANS, TimeGrid, find_silent_spans
+from scenarios.app.report.charts import MOST_SPANS, find_silent_spans
+from scenarios.app.report.laws import TimeGrid
 from scenarios.app.report.plot import CurveStyle, draw_median_spread
 from scenarios.app.report.report import write_report
 from scenarios.app.result import run

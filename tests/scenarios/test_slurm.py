@@ -16,7 +16,7 @@ from works import awaited, by_place, work
 
 from scenarios.app.cli.options import parse_slurm_option
 from scenarios.app.run.clusters import OnSlurm
-from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER, Answer
+from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER
 from scenarios.app.study.load import parse_value
 
 
@@ -69,8 +69,8 @@ def test_an_array_of_which_a_task_is_lost(slurm, tmp_path, monkeypatch):
         .play_jobs(jobs),
         jobs,
     )
-    assert [end[k].value["square"] for k in range(4)] == [0, 1, 4, 9]
-    assert end[5] == Answer({"square": 49})
+    assert [end[k]["square"] for k in range(4)] == [0, 1, 4, 9]
+    assert end[5] == {"square": 49}
     assert (end[4].kind, end[4].attempts) == (BAD_INPUT, 1)
     first, second = ((state / f"{n}.script").read_text() for n in (100, 101))
     assert "--array=0-5%3" in first

@@ -12,7 +12,7 @@ from uploads import change_rows, upload, write_uploads
 
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
-from scenarios.app.report.charts import HOME, RMSE, SW1
+from scenarios.app.report.charts import QUANTITIES
 from scenarios.app.report.compare_page import (
     MOST_TIMES,
     Member,
@@ -54,13 +54,17 @@ def swept(tiny_run, tmp_path):
 
 def test_members_have_the_times_of_merges_where_uploads_take_time(swept):
     loaded = load_finished_run(swept / "r3")
-    assert_array_equal(build_member("x", loaded).trends["", RMSE.law], [(65, 122), (5.5, 4.5)])
-    assert (build_member("x", loaded).trends["closed-form", SW1.law][0] == (65, 122)).all()
+    assert_array_equal(
+        build_member("x", loaded).trends["", QUANTITIES["rmse"].law], [(65, 122), (5.5, 4.5)]
+    )
+    assert (
+        build_member("x", loaded).trends["closed-form", QUANTITIES["sw1"].law][0] == (65, 122)
+    ).all()
 
 
 def test_at_common_times_each_run_counts_with_its_latest_value(swept):
     runs = [build_member("slow", load_finished_run(swept / f"r{k}")) for k in (0, 1)]
-    time_s, grid = align_series([m.trends["", RMSE.law] for m in runs])
+    time_s, grid = align_series([m.trends["", QUANTITIES["rmse"].law] for m in runs])
     assert time_s.tolist() == [70, 80, 170, 190]
     assert_array_equal(grid, [[9, nan], [9, 8], [6, 8], [6, 5]])
 
@@ -68,8 +72,8 @@ def test_at_common_times_each_run_counts_with_its_latest_value(swept):
 def test_of_very_many_merges_evenly_spaced_times_are_drawn(swept):
     runs = [build_member("slow", load_finished_run(swept / "r0"))]
     times_s = np.arange(5000.0)
-    runs[0].trends["", RMSE.law] = times_s, times_s
-    drawn_s, grid = align_series([m.trends["", RMSE.law] for m in runs])
+    runs[0].trends["", QUANTITIES["rmse"].law] = times_s, times_s
+    drawn_s, grid = align_series([m.trends["", QUANTITIES["rmse"].law] for m in runs])
     assert len(drawn_s) == MOST_TIMES
     assert (drawn_s[0], drawn_s[-1]) == (0, 4999)
     assert_array_equal(grid[:, 0], np.floor(np.linspace(0, 4999, MOST_TIMES)))
@@ -78,7 +82,10 @@ def test_of_very_many_merges_evenly_spaced_times_are_drawn(swept):
 def make_comparison(label, errors_db, homes, ends_s=(3600.0, 7200.0)):
     """A run of two merges."""
     ends_s, errors_db, homes = np.array([ends_s, errors_db, homes], dtype=float)
-    trends = {("", RMSE.law): (ends_s, errors_db), ("span", HOME.law): (ends_s, homes)}
+    trends = {
+        ("", QUANTITIES["rmse"].law): (ends_s, errors_db),
+        ("span", QUANTITIES["homes"].law): (ends_s, homes),
+    }
     return Member(label, {}, ["span"], 100.0, trends)
 
 

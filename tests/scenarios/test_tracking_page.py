@@ -17,14 +17,13 @@ from tracking_rows import ATTACK, CELL_M, believed, square, tracked, write_rows
 
 from scenarios.app.report import charts
 from scenarios.app.report.charts import group_rounds
+from scenarios.app.report.laws import average_so_far
 from scenarios.app.report.replay import collect_replay_tables
 from scenarios.app.report.report import write_report
 from scenarios.app.report.run_page import (
-    LINKING,
     build_reliability_table,
     build_tracking_chart,
     draw_tracking,
-    make_running_mean_law,
 )
 from scenarios.app.results.read import load_finished_run, open_finished_run
 from scenarios.app.results.summary import summarise_run
@@ -101,7 +100,7 @@ def test_a_run_that_tracks_nothing_has_no_such_chapter(tiny_run, tmp_path):
 
 def test_medians_hours_and_areas_are_those_of_the_rows(folder):
     loaded = load_finished_run(folder(rows_of_two_rounds()))
-    (panel,) = build_tracking_chart(loaded, ATTACK).build_panels(loaded)
+    (panel,) = build_tracking_chart(ATTACK).build_panels(loaded)
     # of 200, 90, 60, 30, and half of them
     assert_allclose(draw_page(panel, "filter")["y"], [75, 37.5])
     assert_allclose(draw_page(panel, "plain")["y"], [300, 300])
@@ -142,7 +141,7 @@ def test_links_stand_beside_chance(folder):
     loaded = load_finished_run(
         folder(linking=[LINKS | {"round": k, "time_s": 60 * k} for k in (1, 2)])
     )
-    (panel,) = LINKING.build_panels(loaded)
+    (panel,) = charts.CHARTS["linking"].build_panels(loaded)
     for name, tail, value in (
         (ATTACK, "", 75),
         (ATTACK, "2", 2.5),
@@ -160,7 +159,7 @@ def test_shares_of_links_are_so_far_and_by_updates(folder):
         row | read_yaml("round: 1, time_s: 60, seen: 4, right_share: 0.75"),
         row | read_yaml("round: 2, time_s: 120, seen: 12, right_share: 0.25"),
     ]
-    (panel,) = LINKING.build_panels(load_finished_run(folder(linking=rows)))
+    (panel,) = charts.CHARTS["linking"].build_panels(load_finished_run(folder(linking=rows)))
     assert draw_page(panel, ATTACK)["y"] == [None, 75, 37.5]
 
 
@@ -188,7 +187,7 @@ def test_names_are_text_and_the_page_is_the_same_twice(folder):
 def test_many_rounds_are_few_points(folder, monkeypatch):
     monkeypatch.setattr(charts, "MOST_POINTS", 1)
     loaded = load_finished_run(folder(rows_of_two_rounds()))
-    (panel,) = build_tracking_chart(loaded, ATTACK).build_panels(loaded)
+    (panel,) = build_tracking_chart(ATTACK).build_panels(loaded)
     assert_allclose(draw_page(panel, "filter")["y"], [52.5])
     assert "A point stands for 2 rounds." in panel.caption
 
@@ -263,9 +262,7 @@ def test_lines_of_a_tracker_and_of_links_stand_beside_one_round_and_chance(folde
 def test_means_so_far_count_each_value_by_its_weight():
     values = np.array([[1.0, 5.0], [nan, 2.0], [4.0, nan]])
     weight = np.array([[1.0, 3.0], [2.0, 4.0], [2.0, 9.0]])
-    plain = make_running_mean_law(lambda run, name: (np.arange(3), values))(None, "x")[1]
-    weighted = make_running_mean_law(
-        lambda run, name: (np.arange(3), values), lambda run, name: (np.arange(3), weight)
-    )(None, "x")[1]
+    plain = average_so_far(values)
+    weighted = average_so_far(values, weight)
     assert_allclose(plain[:, 0], [3.0, 8 / 3, 3.0])
     assert_allclose(weighted[:, 0], [4.0, (16 + 8) / 8, (24 + 8) / 10])

@@ -16,8 +16,9 @@ from rows import read_cells
 from uploads import MIXED, change_rows, upload, write_uploads
 
 from netsim.record import write_json
+from scenarios.app.report.charts import CHARTS
 from scenarios.app.report.report import write_report
-from scenarios.app.report.run_page import STALENESS, draw_latency, draw_uploads
+from scenarios.app.report.run_page import draw_latency, draw_uploads
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import read_record_table
 from scenarios.app.results.read import load_finished_run as load_run
@@ -142,13 +143,13 @@ def test_the_distribution_is_of_uploads_that_arrived(folder):
 def test_staleness_is_drawn_where_something_is_stale(folder):
     loaded = load_run(folder())
     uploads = loaded.tables["transmissions"]
-    (panel,) = STALENESS.build_panels(loaded)
+    (panel,) = CHARTS["uploads-staleness"].build_panels(loaded)
     mean = draw_page(panel)["mean over the updates of the merge"]
     assert mean["y"] == [0, 1]
     times = [str(datetime.fromisoformat(x)) for x in mean["x"]]
     assert times == ["2026-01-05 00:01:00", "2026-01-05 00:02:00"]
     loaded.tables["transmissions"] = uploads | {"staleness": uploads["staleness"] * 0}
-    assert STALENESS.build_panels(loaded) == []
+    assert CHARTS["uploads-staleness"].build_panels(loaded) == []
 
 
 def test_the_chapter_stands_on_the_page_and_is_drawn(folder, show):

@@ -2,14 +2,12 @@
 it says nothing of another town."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
-from conftest import ROOT, build_study_world
+from conftest import build_study_world
+from forked import fork_command
 from interrupted import run_in_two
 from pytest import fixture, mark
 from refused import catch_line
@@ -246,7 +244,7 @@ BAD_ATTACKS = {
 
 @mark.parametrize("text, part", BAD_ATTACKS.values(), ids=BAD_ATTACKS)
 def test_attacks_that_cannot_be_are_refused(text, part, kept, tmp_path):
-    ran = netsim(tmp_path, "attack", kept, "--attack", text, "--out", tmp_path / "out")
+    ran = fork_command(tmp_path, "attack", kept, "--attack", text, "--out", tmp_path / "out")
     assert (ran.returncode, ran.stderr.count("\n"), ran.stdout) == (2, 1, "")
     assert part in ran.stderr
     assert not (tmp_path / "out").exists()
@@ -325,18 +323,12 @@ class Raises(Span):
 """
 
 
-def netsim(folder, *arguments):
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
-    command = [sys.executable, "-m", "scenarios.app.cli.commands", *map(str, arguments)]
-    return subprocess.run(command, env=env, capture_output=True, text=True, cwd=folder, check=False)
-
-
 def test_a_file_is_a_plugin_and_concludes_after_the_last_round(kept, tmp_path):
     """Its last answers replace all others, for every UE, in the last rows of leakage and at the
     end."""
     (tmp_path / "mine.py").write_text(PLUGIN)
     out = tmp_path / "out"
-    ran = netsim(tmp_path, "attack", kept, "--attack", "mine.py:Mine", "--out", out, "--json")
+    ran = fork_command(tmp_path, "attack", kept, "--attack", "mine.py:Mine", "--out", out, "--json")
     assert (ran.returncode, ran.stderr) == (0, "")
     named = read_record_table(out, "named")
     assert len(named["ue"]) == 4
@@ -364,9 +356,9 @@ def test_a_run_concludes_as_views_do(tmp_path, tiny):
             LIVING | json.loads(changes) | {"learning.attacks": [{"kind": "mine"}]},
         )
         whole, out = tmp_path / name, tmp_path / f"{name}-again"
-        ran = netsim(tmp_path, "run", path, "--views", "--out", whole, "--quiet")
+        ran = fork_command(tmp_path, "run", path, "--views", "--out", whole, "--quiet")
         assert (ran.returncode, ran.stderr) == (0, "")
-        ran = netsim(tmp_path, "attack", whole, "--attack", "mine", "--out", out, "--quiet")
+        ran = fork_command(tmp_path, "attack", whole, "--attack", "mine", "--out", out, "--quiet")
         assert (ran.returncode, ran.stderr) == (0, "")
         assert read_tables(out) == read_tables(whole)
         named = read_record_table(whole, "named")
@@ -388,6 +380,8 @@ MISTAKES = {
 def test_mistakes_in_a_file_are_told_with_their_line(text, name, code, part, kept, tmp_path):
     (tmp_path / "mine.py").write_text(text)
     out = tmp_path / "out"
-    ran = netsim(tmp_path, "attack", kept, "--attack", f"mine.py:{name}", "--out", out, "--quiet")
+    ran = fork_command(
+        tmp_path, "attack", kept, "--attack", f"mine.py:{name}", "--out", out, "--quiet"
+    )
     assert (ran.returncode, ran.stderr.count("\n")) == (code, 1), ran.stderr
     assert part.format(tmp_path) in ran.stderr

@@ -21,6 +21,7 @@ from fl.attacks.columns.base import (
 from fl.attacks.network_positioning import NetworkPositioning
 from fl.tracking.population import Everywhere
 from fl.types import RoundContext, Timing
+from netsim.columns import rank_values
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -143,12 +144,10 @@ class ArrivalDelays(PlaceColumn):
 
 def score_normally(total: FloatArray) -> FloatArray:
     """Normal scores (N,) of the means of totals (N, 2), count and sum; 0 of who has none."""
-    from scipy.stats import rankdata  # here, since it loads for long
-
     known = np.flatnonzero(total[:, 0])
     mean = np.round(total[known, 1] / total[known, 0], 9)
     score = np.zeros(len(total))
-    score[known] = ndtri((rankdata(mean) - 0.5) / np.maximum(len(known), 1))
+    score[known] = ndtri((rank_values(mean) - 0.5) / np.maximum(len(known), 1))
     return score
 
 

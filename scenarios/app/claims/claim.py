@@ -15,6 +15,8 @@ from typing import Literal, Self, TypeVar
 import numpy as np
 from pydantic import Field, model_validator
 
+from fl.round.tables import read_toml
+from netsim.columns import frozen
 from netsim.errors import BadInput, suggest_nearest
 from netsim.part import Part
 from netsim.safe import describe_file_kind
@@ -32,27 +34,10 @@ HOLDS = "holds"
 FAILS = "does not hold"
 OPEN = "undecided"
 _ABOVE_ZERO = np.nextafter(0.0, 1.0)
-KINDS: dict[str, tuple[set[str], int, int, str]] = {
-    "at-most": ({"bound"}, 0, 99, "at most {0.bound:g}"),
-    "at-least": ({"bound"}, 0, 99, "at least {0.bound:g}"),
-    "within": ({"tolerance"}, 0, 99, "within {0.tolerance:g} of the printed value"),
-    "exceeds": ({"other"}, 0, 99, "at least {0.margin:g} above {0.other}"),
-    "no-more-than": ({"other"}, 0, 99, "at most {0.margin:g} above {0.other}"),
-    "order": (set(), 2, 99, "{increasing}"),
-    "ratio": ({"bound"}, 2, 2, "“{1}” at least {0.bound:g} times “{2}”"),
-    "alike": ({"bound"}, 2, 2, "“{1}” and “{2}” within a factor of {0.bound:g}"),
-    "diminishing": (
-        {"share"},
-        3,
-        3,
-        "from “{2}” to “{3}” at most {0.share:g} of the gain since “{1}”",
-    ),
-}
-"""kind of a rule -> the settings that it needs, the least and largest number of its labels, and
-what must be true, of the rule and its labels"""
+_KINDS = read_toml(__package__, "kinds.toml")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MedianBounds:
     """The median over seeds of `values` (n,) lies in [low, high]; NaN where a seed cannot say."""
 
@@ -131,7 +116,8 @@ class ClaimRule(Part):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        needs, n_min, n_max, _ = KINDS[self.kind]
+        needs = set(_KINDS[self.kind]["needs"])
+        n_min, n_max = _KINDS[self.kind]["labels"]
         settings = self.model_fields_set - {"kind", "key", "labels"}
         takes = needs | ({"margin"} if "other" in needs else set())
         for name in [*sorted(needs - settings), *sorted(settings - takes)]:
@@ -159,9 +145,9 @@ class ClaimRule(Part):
     @property
     def words(self) -> str:
         """What must be true, in one line."""
-        _, n_min, _, words = KINDS[self.kind]
-        condition = words.format(self, *self.labels, increasing=" < ".join(self.labels))
-        if self.labels and not n_min:
+        kind = _KINDS[self.kind]
+        condition = kind["words"].format(self, *self.labels, increasing=" < ".join(self.labels))
+        if self.labels and not kind["labels"][0]:
             condition += f" ({', '.join(self.labels)})"
         return f"{self.key}: {condition}"
 

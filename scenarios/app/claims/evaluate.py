@@ -220,7 +220,6 @@ def merge_kept_verdicts(
                 )
             rows[row["id"]] = row
     decided = {verdict.claim.id: verdict for verdict in verdicts if verdict.seeds}
-    stale = set(rows) - set(decided)
     for claim in claims:
         row = rows.get(claim.id, {})
         is_same = claim.stated.items() <= row.items()
@@ -230,7 +229,7 @@ def merge_kept_verdicts(
         write_verdicts(path, [decided[claim.id] for claim in claims if claim.id in decided])
     kept = {claim.id: Verdict(claim, OPEN, "not played") for claim in claims}
     kept |= {verdict.claim.id: verdict for verdict in verdicts}
-    return [*(kept | decided).values()], sorted(stale - set(decided))
+    return [*(kept | decided).values()], sorted(set(rows) - set(decided))
 
 
 def _decide(claim: Claim, runs: Labelled) -> tuple[str, str]:

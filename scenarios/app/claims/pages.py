@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from html import escape
 
-from netsim.errors import format_count, to_one_line
+from netsim.errors import to_one_line
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Unplayed, Verdict
 from scenarios.app.report.plot import GENERATOR, render_template
+from scenarios.app.results.sentences import read_sentences
 from scenarios.app.results.shown import draw_text_table
 from scenarios.app.results.statistics import group_by_label
 
@@ -39,12 +40,10 @@ def format_claims(verdicts: Verdicts) -> list[str]:
 def describe_counts(verdicts: Verdicts) -> str:
     """Say how many statements there are, and of which verdict."""
     decided = [verdict.verdict for verdict in verdicts if verdict.seeds]
-    counts = []
-    if decided:
-        counts = [f"{decided.count(word)} {word}" for word in (HOLDS, FAILS, OPEN)]
+    counts = {word: decided.count(word) for word in (HOLDS, FAILS, OPEN) if decided}
     if n_left := len(verdicts) - len(decided):
-        counts.append(f"{n_left} not played")
-    return f"{format_count(len(verdicts), 'statement')}: {', '.join(counts)}"
+        counts["not played"] = n_left
+    return read_sentences().statements(len(verdicts), counts)
 
 
 def build_papers_page(verdicts: Verdicts, unplayed: Sequence[Unplayed]) -> str:

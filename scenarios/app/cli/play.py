@@ -4,6 +4,7 @@ and `check_claims_from_options`.
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from collections.abc import Collection
 from contextlib import nullcontext
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from netsim.errors import BadInput
 from netsim.part import add_plugin_file, split_code_name
 from netsim.safe import describe_file_kind
+from netsim.workers import count_workers, use_workers
 from scenarios.app.cli.options import (
     DONE,
     FAILED,
@@ -60,7 +62,8 @@ def play_study(scenario: Scenario, out: Path, args: Namespace, title: str) -> Ru
             f"plays it again",
             errors=True,
         )
-    with show_progress(args, title) as tell, scenario.locate_errors():
+    workers = args.workers or count_workers(os.cpu_count() or 1)
+    with show_progress(args, title) as tell, scenario.locate_errors(), use_workers(workers):
         run = run_study(
             study, out, tell, join_command_line(), args.replace, read_resources(args), views
         ).run

@@ -3,7 +3,7 @@ differs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from itertools import product
 from math import nan
@@ -11,26 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.units import FloatArray
-from scenarios.app.report.charts import (
-    ACCURACY,
-    BOTH,
-    EPSILON,
-    ERROR,
-    HOME,
-    NEARER,
-    RANK,
-    RMSE,
-    SW1,
-    UPLINK,
-    WORK,
-    Chart,
-    Law,
-    Quantity,
-    Series,
-)
+from scenarios.app.report.charts import CHARTS, QUANTITIES, Chart, Quantity
 from scenarios.app.report.drawn_points import plot_drawn_points
+from scenarios.app.report.laws import Law, Series
 from scenarios.app.report.plot import (
     DARK,
     DASHES,
@@ -94,25 +80,13 @@ _SEEDS = (
     " A line per label: the median over seeds, the band their quartiles, at the times of merges; "
     "until the next merge of a run its last value counts."
 )
-PROGRESS = Chart(
-    "progress",
-    "What is known, what the model is worth, and what was spent",
-    (HOME, RMSE, ACCURACY, RANK, EPSILON, ERROR),
-    "Of the attack that finds most with each label; epsilon where noise was drawn.",
-    height=280,
-)
-UPLINKS = Chart(
-    "uplink",
-    "Uplink of every label",
-    UPLINK,
-    "Latency is from the server's request to the last bit; energy is that of all "
-    "uplinks and all training.",
-    height=280,
-)
-OF_ATTACK = (HOME, WORK, BOTH, ERROR, SW1, NEARER)
+_PROGRESS = CHARTS["progress"]
+_UPLINKS = CHARTS["uplink"]
+_OF_ATTACK = CHARTS["leakage"]
+_LOCATED = [QUANTITIES[name] for name in ("homes", "workplaces", "both")]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Member:
     """A run of a comparison; trends: (attack, law) -> times (n,) of merges and medians over tracks
     (n,).
@@ -135,8 +109,10 @@ Members = Sequence[Member]
 def build_member(label: str, run: Run) -> Member:
     """Build the member of a run: its trends, without its tables."""
     trends = {}
-    for quantity in dict.fromkeys((*OF_ATTACK, *PROGRESS.quantities, *UPLINKS.quantities)):
-        names = run.attacks if quantity in OF_ATTACK else [""]
+    for quantity in dict.fromkeys(
+        (*_OF_ATTACK.quantities, *_PROGRESS.quantities, *_UPLINKS.quantities)
+    ):
+        names = run.attacks if quantity in _OF_ATTACK.quantities else [""]
         laws = [quantity.law, *(baseline.law for baseline in quantity.baselines)]
         for name, law in product(names, laws):
             number, values = law(run, name)
@@ -261,7 +237,7 @@ def _build_learning_chapters(
     over_time: list[str | Panel] = []
     if reach is not None:
         over_time.append(build_time_table(members, strongest, reach))
-    for chart in (PROGRESS, UPLINKS):
+    for chart in (_PROGRESS, _UPLINKS):
         over_time += draw_over_time(members, chart, strongest)
     panels = [
         draw_tradeoff(group_by_label(gathered.summaries), gathered.curves),
@@ -299,19 +275,15 @@ def draw_over_time(members: Members, chart: Chart, attacks: Mapping[str, str]) -
 def _share_baselines(quantity: Quantity) -> Quantity:
     """Let labels share baselines: chances of shares from the least to the largest of all labels."""
     baselines = [baseline for baseline in quantity.baselines if not baseline.is_per_curve]
-    if quantity in (HOME, WORK, BOTH):
+    if quantity in _LOCATED:
         baselines = [replace(baseline, is_per_curve=False) for baseline in quantity.baselines]
     return replace(quantity, baselines=tuple(baselines))
 
 
 def draw_attack_panels(members: Members, name: str, k: int = 0) -> list[Panel]:
     """Draw an attack by itself."""
-    chart = Chart(
-        f"leakage-{k}",
-        f"The attack {name} over time",
-        OF_ATTACK,
-        "Each run counts with its median over UEs.",
-    )
+    title = _OF_ATTACK.title.format(attack=name)
+    chart = replace(_OF_ATTACK, key=f"{_OF_ATTACK.key}-{k}", title=title)
     return draw_over_time(members, chart, {m.label: name for m in members})
 
 
@@ -366,7 +338,7 @@ def build_time_table(members: Members, attack: Mapping[str, str], reach: float) 
     unit, second = choose_time_unit(members)
     measured = [
         quantity
-        for quantity in (RMSE, ACCURACY)
+        for quantity in (QUANTITIES["rmse"], QUANTITIES["accuracy"])
         if any(np.isfinite(_get_series(member, quantity)[1]).any() for member in members)
     ]
     if not measured:
@@ -374,30 +346,22 @@ def build_time_table(members: Members, attack: Mapping[str, str], reach: float) 
     quantity = measured[0]
     word = "an accuracy of at least"
     sign = 1
-    if quantity is RMSE:
+    if quantity is QUANTITIES["rmse"]:
         word = "an RMSE of at most"
         sign = -1
     rows: Cells = []
     for label, name in attack.items():
-        times_s = []
-        named = []
+        ends = []
         for member in members:
             if member.label == label:
                 merge_s, values = _get_series(member, quantity)
-                is_good = sign * values >= sign * reach
-                first_s = np.append(merge_s[is_good], nan)[:1]
-                times_s.append(first_s[0])
-                named.append(find_latest(_get_series(member, HOME, name), first_s)[0])
-        reached_s = np.array(times_s)
-        reached = f"{np.isfinite(reached_s).sum()} of {len(times_s)}"
-        rows.append(
-            [
-                label,
-                _format_mean_cell(reached_s / second),
-                reached,
-                _format_mean_cell(np.array(named)),
-            ]
-        )
+                first_s = np.append(merge_s[sign * values >= sign * reach], nan)[:1]
+                homes = _get_series(member, QUANTITIES["homes"], name)
+                ends.append([first_s[0], find_latest(homes, first_s)[0]])
+        time_s, named = np.array(ends).T
+        reached = f"{np.isfinite(time_s).sum()} of {len(ends)}"
+        time_to_it = _format_mean_cell(time_s / second)
+        rows.append([label, time_to_it, reached, _format_mean_cell(named)])
     heads = ["variant", f"time to it ({unit})", "seeds that reach it", "homes named by then (%)"]
     says = (
         "Simulated time until the server first has such a model: mean over the seeds that reach "

@@ -69,32 +69,30 @@ def render_outcome_table(outcome_table: OutcomeTable) -> Markup:
 
 
 def render_outcome(
-    outcome: Outcome, chapters: Sequence[Chapter], below: Iterable[str], **top: object
+    outcome: Outcome,
+    chapters: Sequence[Chapter],
+    below: Iterable[str],
+    says: Sequence[str] = (),
+    n_tables: int | None = None,
 ) -> str:
     """Render a page whose first section says an outcome; the same input gives the same bytes.
 
-    below : small print, besides what the outcome stands on. top : what else the first section has,
-    or has instead: results, says, facts.
+    below : small print, besides what the outcome stands on. says : sentences below its tables, of
+    which it has the first n_tables (None: all).
     """
-    first = {
-        "answers": outcome.answers,
-        "notices": outcome.notices,
-        "facts": outcome.facts,
-        "words": True,
-        "below": "; ".join(filter(None, [*below, outcome.scope])),
-        "results": Markup().join(map(render_outcome_table, outcome.tables)),
-    }
     figures = {panel.key: panel.figure for chapter in chapters for panel in chapter.panels}
     data = {key: text for chapter in chapters for key, text in chapter.data.items()}
     if figures:
         data["plotly"] = base64.b64encode((ASSETS / PLOTLY).read_bytes()).decode("ascii")
     text = render_template(
         "page.html",
-        title=outcome.title,
+        outcome=outcome,
+        tables=outcome.tables[:n_tables],
+        below=[text for text in (*below, outcome.scope) if text],
+        says=says,
         chapters=chapters,
         figures=figures,
         data=data,
-        top=first | top,
         generator=GENERATOR,
     )
     used = set(re.findall(r'href="#(term-\d+)"', text))

@@ -9,11 +9,11 @@ from math import inf, nan
 import numpy as np
 
 from netsim.columns import no_ints, no_places
-from netsim.errors import format_count
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.report.plot import Chapter, assign_styles, pack_to_base64, render_template
 from scenarios.app.results.folder import Tables
 from scenarios.app.results.read import Run, Table, select_rows, stack_places_m
+from scenarios.app.results.sentences import read_sentences
 from scenarios.app.results.statistics import format_figure, format_span
 from scenarios.app.study import Fields
 
@@ -181,7 +181,7 @@ def collect_replay_tables(run: Run) -> tuple[Tables, list[str]]:
         "name": ["accuracy_percent"],
     }
     tables = {}
-    says = []
+    cut = {}
     within_m = 0.0
     for name, columns in COLUMNS.items():
         recorded = run.tables[name]
@@ -201,25 +201,19 @@ def collect_replay_tables(run: Run) -> tuple[Tables, list[str]]:
             n_rows = np.cumsum(np.bincount(rows["ue"].astype(int), minlength=n_ue))
             n_drawn = max(1, int(np.searchsorted(n_rows, n_max, side="right")))
             rows = select_rows(rows, rows["ue"] < n_drawn)
-            says.append(
-                f"Too much to draw: {name} of the first {n_drawn:,} of "
-                f"{format_count(total, 'UE')} only."
-            )
+            cut[name] = n_drawn
         tables[name] = rows
     tables["ues"] = select_rows(tables["ues"], slice(n_ue))
-    if n_ue < total:
-        says.insert(0, f"Drawn are the first {n_ue:,} of {total:,} UEs.")
-    if len(tables["tracks"]["ue"]):
-        interval = format_span(run.manifest.tracks.every_s)
-        says.insert(0, f"UEs move on straight lines between their true places every {interval}")
-        if within_m > FINEST_M:
-            says[0] += f", simplified to within {within_m:g} m"
-        says[0] += "."
+    layers = []
     for name, kind in SHAPES.items():
         tables[name], is_cut = _collect_shapes(run.ground, name, kind)
-        if is_cut:
-            says.append(f"Too much to draw: the {name} layer shows only part of the shapes.")
-    return tables, says
+        layers += [name] * is_cut
+    interval = ""
+    if len(tables["tracks"]["ue"]):
+        interval = format_span(run.manifest.tracks.every_s)
+    within_m *= within_m > FINEST_M
+    says = read_sentences().left_out(interval, within_m, total, n_ue, cut, layers)
+    return tables, says.splitlines()
 
 
 def _to_numbers(values: np.ndarray, names: list[str] | None) -> FloatArray:

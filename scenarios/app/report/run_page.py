@@ -2,39 +2,18 @@
 another axis.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import inf, nan
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from fl.leakage.reliability import Reliability, measure_reliability
-from netsim.columns import divide_or
 from netsim.errors import format_count
 from netsim.units import FloatArray
-from scenarios.app.report.charts import (
-    BOTH,
-    DIVERGED,
-    ERROR,
-    HOME,
-    MODEL,
-    NEARER,
-    SMALLEST_M,
-    SW1,
-    UPLINK,
-    WORK,
-    Baseline,
-    Chart,
-    Law,
-    Quantity,
-    Series,
-    Styles,
-    TimeGrid,
-    make_column_law,
-    make_law_hiding_zeros,
-    make_maximum_law,
-)
+from scenarios.app.report.charts import CHARTS, Chart, Quantity
+from scenarios.app.report.laws import Law
 from scenarios.app.report.plot import (
-    DARK,
     GREY,
     Axes,
     Chapter,
@@ -60,17 +39,11 @@ from scenarios.app.results.attacks import Truth, measure_stated_reliability
 from scenarios.app.results.folder import SHOWN
 from scenarios.app.results.outcome import Cells, Mark, build_run_outcome
 from scenarios.app.results.read import (
-    FILTER,
-    KINDS,
-    PRIOR,
-    SMOOTHER,
     Run,
     Table,
-    accumulate_known_hours,
     get_section,
     iterate_cells,
     list_tracking_attacks,
-    select_known_values,
     select_rows,
     select_tracking,
 )
@@ -89,92 +62,6 @@ _ELSEWHERE = (
     "accuracy_percent",
 )
 """metrics that have a figure of their own"""
-
-
-def style_one_curve(name: str) -> Styles:
-    """The looks of a chart with one curve."""
-    return lambda run: [CurveStyle(name, DARK)]
-
-
-def style_by_column(table: str, column: str) -> Styles:
-    """The looks of a chart with a curve for each name in a column."""
-    return lambda run: assign_styles(dict.fromkeys(map(str, run.tables[table][column])))
-
-
-SPENT = make_maximum_law(make_column_law("spends", "epsilon", "mechanism", lasts=True))
-"""the largest epsilon of any UE so far"""
-
-LEAKAGE = (
-    Chart(
-        "named",
-        "UEs whose home or workplace is named",
-        (HOME, WORK, BOTH, NEARER),
-        "Share of attacked UEs whose true place lies within {near} m of a place that the attack "
-        "names, at most two per UE: its latest answers or, without any, the two highest density "
-        "peaks of its estimates so far. The higher, the more the attacker knows; compare with "
-        "chance: two uniformly random places, the two highest density peaks of the true "
-        "positions of all other UEs, and what the same attack names of another UE at the end.",
-        "No UE has a known home, or no attack named a place.",
-    ),
-    Chart(
-        "errors",
-        "Centroid error of every attack",
-        (ERROR, DIVERGED),
-        "Distance from the attack's estimate to the mean of all points that the UE measured in "
-        "the round. An estimate outside the area, or not finite, has diverged and counts as "
-        "infinite; errors below 0.1 m are drawn there.",
-        "No attack made an estimate inside the area, so there is no error to draw.",
-        height=340,
-    ),
-    Chart(
-        "distribution",
-        "Sliced Wasserstein distance (SW1) of every attack",
-        (SW1,),
-        "Distance between all points measured so far and all estimates so far. An attack that "
-        "is not below the 5 % quantile of random guesses has found nothing. The SW1 of the true "
-        "centroids is no bound: estimates that scatter as the points do lie below it.",
-        "No attack made an estimate inside the area, so there is no distance to draw.",
-        height=340,
-    ),
-)
-UTILITY = Chart(
-    "utility",
-    "Model on held-out data",
-    MODEL,
-    "A model that is no better than the constant has learned nothing, and low leakage then "
-    "proves nothing. Raw upload is the map of a server that receives all measurements. Rounds "
-    "are scored on at most 2,000 held-out samples, the last one on all of them.",
-    "No error was recorded: nothing was held out, or no round was played.",
-    by=style_one_curve("the run"),
-)
-PRIVACY = Chart(
-    "epsilon",
-    "Privacy spent: epsilon of every mechanism so far",
-    (Quantity("Largest epsilon of any UE", "", SPENT, log=True),),
-    "All rounds composed, by RDP where UEs are sampled and exactly otherwise; smaller "
-    "is more private.",
-    "No noise with a finite epsilon was drawn: nothing bounds what updates reveal.",
-    by=style_by_column("spends", "mechanism"),
-)
-
-
-def _find_canary_bounds(run: Run, name: str) -> Series:
-    """Find a bound of canaries (n_time, 1), the largest of a round."""
-    rows = run.tables["audit"]
-    bounds = select_rows(rows, (rows["half"] == "canaries") & (rows["round"] > 0))
-    number, first = np.unique(bounds["round"], return_index=True)
-    return number, np.maximum.reduceat(bounds[name], first)[:, None]
-
-
-AUDIT = Chart(
-    "bounds",
-    "What canaries prove of epsilon, and what the ledger states",
-    (Quantity("Epsilon of all rounds so far", "", _find_canary_bounds, log=True),),
-    "lower: the largest epsilon that scores of canaries prove, each bound at a significance of "
-    "0.001; upper: that of the ledger at the same delta. Where the lower one is above the "
-    "other, the guarantee does not hold.",
-    by=lambda run: assign_styles(["lower", "upper"]),
-)
 
 
 def build_run_page(run: Run) -> str:
@@ -198,7 +85,7 @@ def build_run_page(run: Run) -> str:
     else:
         below.append(format_count(run.n_ue, "UE"))
     parts = [build_replay_chapter(run), *build_chapters(run), *build_last_chapters(run)]
-    return render_outcome(outcome, parts, below, facts=facts)
+    return render_outcome(replace(outcome, facts=facts), parts, below)
 
 
 def build_chapters(run: Run) -> list[Chapter]:
@@ -212,8 +99,8 @@ def build_run_chapters(run: Run) -> list[Chapter]:
     """Build all figures of a run by what they are about."""
     leaks = []
     if run.summary.get("utility.accuracy_percent") is None:
-        for chart in LEAKAGE:
-            leaks += chart.build_panels(run)
+        for name in ("named", "errors", "distribution"):
+            leaks += CHARTS[name].build_panels(run)
     method = draw_obstacles(run.grid)
     if "utility.rank_correlation" in run.summary:
         method += draw_densities(run.surfaces)
@@ -223,11 +110,11 @@ def build_run_chapters(run: Run) -> list[Chapter]:
     return [
         Chapter("leakage", "Leakage", leaks + draw_roc(run)),
         Chapter("tracking", "Tracking", draw_tracking(run)),
-        Chapter("utility-chapter", "Model", UTILITY.build_panels(run)),
+        Chapter("utility-chapter", "Model", CHARTS["utility"].build_panels(run)),
         Chapter(
             "privacy",
             "Privacy spent",
-            [spent, *PRIVACY.build_panels(run), *AUDIT.build_panels(run)],
+            [spent, *CHARTS["epsilon"].build_panels(run), *CHARTS["bounds"].build_panels(run)],
         ),
         Chapter("audit", "Audit of privacy", [audited]),
         Chapter("radio-figures", "Radio", [draw_service(run), draw_radio(run)]),
@@ -238,7 +125,7 @@ def build_run_chapters(run: Run) -> list[Chapter]:
 
 def draw_roc(run: Run) -> list[Panel]:
     """Draw ROC curves of the last membership test, both axes logarithmic; nothing without one."""
-    looks = style_by_column("roc", "attack")(run)
+    looks = assign_styles(dict.fromkeys(map(str, run.tables["roc"]["attack"])))
     if not looks:
         return []
     traces = [
@@ -276,19 +163,14 @@ def _draw_metrics(run: Run) -> list[Panel]:
         metric = select_rows(rows, (rows["part"] == source) & (rows["name"] == name))
         values = metric["value"]
         if name not in _ELSEWHERE and len(set(values[np.isfinite(values)])) > 1:
-            quantities.append(Quantity(f"{source}: {name}", "", _make_metric_law(metric)))
-    caption = "Every metric in its own unit, as the page of its part defines it (netsim list SLOT)."
+            quantities.append(Quantity(f"{source}: {name}", _make_metric_law(metric)))
+    chart = CHARTS["metrics"]
+    caption = chart.caption
     n_more = len(quantities) - MOST_METRICS
     if n_more > 0:
         caption += f" Not drawn: {format_count(n_more, 'more metric')}."
-    return Chart(
-        "metrics",
-        "What parts report of themselves",
-        quantities[:MOST_METRICS],
-        caption,
-        by=style_one_curve("the run"),
-        height=200,
-    ).build_panels(run)
+    chart = replace(chart, quantities=quantities[:MOST_METRICS], caption=caption)
+    return chart.build_panels(run)
 
 
 def _make_metric_law(rows: Table) -> Law:
@@ -297,132 +179,31 @@ def _make_metric_law(rows: Table) -> Law:
 
 # -- attacks that remember
 
-LOOKS = read_styles("tracking")
-
 
 def draw_tracking(run: Run) -> list[str | Panel]:
     """Draw figures of attacks that track, state probabilities or link; nothing without any."""
     panels = []
     for k, name in enumerate(list_tracking_attacks(run)):
-        panels += build_tracking_chart(run, name, k).build_panels(run)
+        panels += build_tracking_chart(name, k).build_panels(run)
     return [
         *panels,
         build_reliability_table(run),
-        *LINKING.build_panels(run),
+        *CHARTS["linking"].build_panels(run),
         render_records(_UNICITY, run.tables["unicity"]),
     ]
 
 
-def build_tracking_chart(run: Run, attack: str, k: int = 0) -> Chart:
+def build_tracking_chart(attack: str, k: int = 0) -> Chart:
     """Build a chart of error over time, hours known and credible areas of an attack."""
-    rows = select_tracking(run, attack)
-    beliefs = (FILTER, SMOOTHER)
-
-    def make_law(
-        column: str, kinds: Sequence[str] = beliefs, factor: float = 1.0, smallest: float = -inf
-    ) -> Law:
-        def law(run: Run, kind: str) -> Series:
-            if kind not in kinds:
-                return np.zeros(0), np.zeros((0, 1))
-            table, values = select_known_values(rows, kind, column)
-            grid = TimeGrid.from_rows(table)
-            return grid.round, factor * grid.lay_out(np.maximum(values, smallest))
-
-        return law
-
-    def sum_hours(run: Run, kind: str) -> Series:
-        number, hours = accumulate_known_hours(run, rows, kind)
-        return number, hours[:, None]
-
-    error_m = make_law("error_m", KINDS, smallest=SMALLEST_M)
-    distance_m = make_law("expected_distance_m", (*beliefs, PRIOR), smallest=SMALLEST_M)
-    inside = make_running_mean_law(make_law("in90", factor=100.0))
-    return Chart(
-        f"tracking-{k}",
-        f"What {attack} knows over time, with memory and without",
-        (
-            Quantity("Error of the answer", "m", error_m, log=True),
-            Quantity("Hours known so far, mean over UEs", "h", sum_hours),
-            Quantity("Expected distance", "m", distance_m, log=True),
-            Quantity("Truth in the area of 90 %, so far", "%", inside),
-            Quantity(
-                "Size of the area of 90 %", "km²", make_law("area90_m2", factor=1e-6), log=True
-            ),
-        ),
-        "Plain: the tracked attack alone; filter: what is known in the round; smoother: what is "
-        "known of it at the end; prior: what is known without any update. Error: from the "
-        "answer to the true mean position of the round; known: within {near} m; expected "
-        "distance: mean distance of the whole belief to the truth (the privacy of Shokri et al. "
-        "2011). A belief that can be trusted has the truth in its area of 90 % as often.",
-        by=lambda run: [*LOOKS.values()],
-        height=240,
-    )
-
-
-def make_running_mean_law(law_of_rows: Law, weight: Law | None = None) -> Law:
-    """Make the law of the mean of all values up to each round (n_time, 1), NaN left out."""
-
-    def law(run: Run, name: str) -> Series:
-        number, values = law_of_rows(run, name)
-        weights = np.where(np.isfinite(values), weight(run, name)[1] if weight else 1.0, 0.0)
-        held = np.cumsum((np.nan_to_num(values) * weights).sum(axis=1))
-        return number, divide_or(held, np.cumsum(weights.sum(axis=1)), nan)[:, None]
-
-    return law
-
-
-def _make_linking_law(name: str, factor: float = 1.0) -> Law:
-    """Make the law of a column of `linking`, which has several rows per round."""
-
-    def law(run: Run, attack: str) -> Series:
-        rows = run.get_rows("linking", "attack", attack)
-        return rows["round"], factor * rows[name][:, None]
-
-    return law
+    chart = CHARTS["tracking"]
+    quantities = [
+        replace(quantity, law=partial(quantity.law, attack=attack)) for quantity in chart.quantities
+    ]
+    title = chart.title.format(attack=attack)
+    return replace(chart, key=f"{chart.key}-{k}", title=title, quantities=quantities)
 
 
 _UNICITY = "Unicity: draws of points of a track that no other UE has (de Montjoye et al. 2013)"
-_SEEN = _make_linking_law("seen")
-LINKING = Chart(
-    "linking",
-    "Pseudonyms that are linked again",
-    (
-        Quantity(
-            "Links that are right, so far",
-            "%",
-            make_running_mean_law(_make_linking_law("right_share", 100.0), _SEEN),
-            (
-                Baseline(
-                    "by chance",
-                    make_running_mean_law(_make_linking_law("chance_share", 100.0), _SEEN),
-                    is_per_curve=True,
-                ),
-            ),
-        ),
-        Quantity(
-            "Anonymity set",
-            "UEs",
-            make_running_mean_law(_make_linking_law("anonymity_set"), _make_linking_law("linked")),
-        ),
-        Quantity(
-            "Time to confusion",
-            "min",
-            _make_linking_law("time_to_confusion_s", 1 / 60),
-            (
-                Baseline(
-                    "by chance",
-                    _make_linking_law("chance_time_to_confusion_s", 1 / 60),
-                    is_per_curve=True,
-                ),
-            ),
-        ),
-    ),
-    "Share of updates under a new name that the attack gave to the track which last held their "
-    "UE: the higher, the less a change of names hides. Between how many UEs it wavers (2 to the "
-    "power of the entropy of its choice). How long a UE can be followed until it is mixed up.",
-    by=style_by_column("linking", "attack"),
-    height=280,
-)
 
 
 def build_reliability_table(run: Run) -> str:
@@ -484,7 +265,7 @@ def draw_uploads(run: Run) -> list[Panel]:
     uploads = run.tables["transmissions"]
     uploads = select_rows(uploads, np.isfinite(uploads["requested_s"]) & np.isfinite(uploads["ue"]))
     if len(uploads["ue"]):
-        return [draw_latency(uploads), *STALENESS.build_panels(run)]
+        return [draw_latency(uploads), *CHARTS["uploads-staleness"].build_panels(run)]
     return []
 
 
@@ -528,39 +309,6 @@ def draw_latency(uploads: Table) -> Panel:
             closest=True,
         ),
     )
-
-
-def _make_staleness_law(statistic: Callable[[FloatArray], FloatArray]) -> Law:
-    """Make the law of mean or largest staleness of each merge; nothing where all are fresh."""
-
-    def law(run: Run, _: str) -> Series:
-        uploads = run.tables["transmissions"]
-        merged = select_rows(
-            uploads, np.isfinite(uploads["staleness"]) & np.isfinite(uploads["ue"])
-        )
-        order = np.argsort(merged["round"], kind="stable")
-        number, first = np.unique(merged["round"][order], return_index=True)
-        merges = np.split(merged["staleness"][order], first)[1:]
-        return number, np.array([statistic(staleness) for staleness in merges]).reshape(-1, 1)
-
-    return make_law_hiding_zeros(law)
-
-
-STALENESS = Chart(
-    "uploads-staleness",
-    "Staleness of merged updates",
-    (
-        Quantity(
-            "Mean over the updates of the merge",
-            "versions",
-            _make_staleness_law(np.mean),
-            (Baseline("oldest update of the merge", _make_staleness_law(np.max)),),
-        ),
-    ),
-    "How many times the model had changed since the updates of a merge began from it.",
-    by=style_one_curve("mean over the updates of the merge"),
-    height=260,
-)
 
 
 # -- the radio, and a study of it alone
@@ -620,23 +368,12 @@ def draw_radio(run: Run) -> Panel:
     )
 
 
-SERVICE = Chart(
-    "service",
-    "Uplink over rounds: decoded updates, latency, energy, SINR",
-    UPLINK,
-    "The more updates arrive in time, the more the model learns and the attacker sees. "
-    "Latency is from the request to "
-    "the last bit. Energy is that of all uplinks and all training of the round.",
-    "The uplink is ideal, or no SINR was recorded.",
-    by=style_one_curve("all UEs"),
-)
-
-
 def draw_service(run: Run) -> Panel:
     """Draw decoded updates, latency, energy and SINR of each round."""
+    chart = CHARTS["service"]
     if not np.isfinite(run.get_rows("links")["sinr_db"]).any():
-        return Panel(SERVICE.key, SERVICE.title, SERVICE.missing)
-    return SERVICE.build_panels(run)[0]
+        return Panel(chart.key, chart.title, chart.missing)
+    return chart.build_panels(run)[0]
 
 
 MOST_PAIRS = 10  # of cells, in the table of handovers

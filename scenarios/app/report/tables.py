@@ -1,11 +1,11 @@
 """Tables and maps of pages."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from netsim.columns import frozen
 from netsim.geometry import Area
 from netsim.units import FloatArray
 from scenarios.app.report.plot import (
@@ -52,7 +52,7 @@ DENSITIES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Heat:
     """A map: values (n_y, n_x) at places (metres), their unit, and a place that is marked by a
     cross.

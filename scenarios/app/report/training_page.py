@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from math import nan
 from pathlib import Path
 
 import numpy as np
 
+from netsim.columns import frozen
 from netsim.errors import format_count
 from netsim.units import FloatArray
 from rl.settings import BEST_RESPONSES, OPTIMUM, ORACLE, RANDOM
@@ -30,6 +31,7 @@ from scenarios.app.report.plot import (
 )
 from scenarios.app.results.folder import Failed, format_failures, read_failures
 from scenarios.app.results.outcome import Cell, Cells, Mark, Outcome, OutcomeTable
+from scenarios.app.results.sentences import read_sentences
 from scenarios.app.results.statistics import compute_ci95_half_width, format_figure, format_mean
 from scenarios.app.results.trainings import (
     METRICS,
@@ -51,7 +53,7 @@ _HEADS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Seeds:
     """Trainings that differ in their seed. failed : seeds that have none."""
 
@@ -78,15 +80,7 @@ class Seeds:
         """What figures are means of: `, mean over 2 of 3 seeds (1 failed) with a 95 % interval`;
         empty of one seed.
         """
-        n = len(self.trained)
-        n_failed = len(self.failed)
-        if n + n_failed == 1:
-            return ""
-        seeds = f"{n} of {n + n_failed} seeds ({n_failed} failed)"
-        text = f", mean over {seeds if n_failed else format_count(n, 'seed')}"
-        if n > 1:
-            text += " with a 95 % interval"
-        return text
+        return read_sentences().over_seeds(len(self.trained), len(self.failed))
 
 
 def build_training_outcome(seeds: Seeds) -> Outcome:
@@ -104,7 +98,8 @@ def build_training_outcome(seeds: Seeds) -> Outcome:
     }
     if not trained:
         return Outcome("training", "", notices=notices, values=values)
-    notices += [notice("policy-untrained", text=text) for text in explain_untrained(trained)]
+    if text := explain_untrained(trained):
+        notices.append(notice("policy-untrained", text=text))
     heads, rows = tabulate_policies(seeds)
     title = f"Comparison with baseline policies{seeds.over}"
     tables = [
@@ -127,33 +122,26 @@ def build_training_page(seeds: Seeds) -> str:
         "training, mean": f"{mean_s:.0f} s",
     }
     outcome = build_training_outcome(seeds)
-    rule, policies = map(render_outcome_table, outcome.tables)
-    names = [row[0] for row in outcome.tables[1].rows]
+    _, policies = outcome.tables
+    explained = render_template("policies.html", names=[row[0] for row in policies.rows])
     chapters = [
         Chapter("training", "Training", [_draw_curve(seeds)]),
-        Chapter(
-            "policies-all", "Policies", [policies, render_template("policies.html", names=names)]
-        ),
+        Chapter("policies-all", "Policies", [render_outcome_table(policies), explained]),
         build_configuration(facts),
     ]
-    return render_outcome(outcome, chapters, [first.paper or ""], results=rule)
+    return render_outcome(outcome, chapters, [first.paper or ""], n_tables=1)
 
 
 # -- the answer
 
 
-def explain_untrained(trained: list[FinishedTraining]) -> list[str]:
-    """Explain a warning of a training in which no gradient step was made, or none that helped."""
+def explain_untrained(trained: list[FinishedTraining]) -> str:
+    """Explain that no gradient step was made in a training, or none that helped; empty where one
+    did.
+    """
     first = trained[0].manifest
-    if first.steps <= first.learning_starts:
-        return [
-            f"The policy is untrained: all {first.steps:,} steps were random, since learning "
-            f"starts after {first.learning_starts:,} (train.agent.learning_starts). Take more "
-            "steps."
-        ]
-    if any(t.summary.get("steps.best") != 0 for t in trained):
-        return []
-    return ["The policy is untrained: no evaluation after the first was better. Take more steps."]
+    best_steps = [training.summary.get("steps.best") for training in trained]
+    return read_sentences().untrained(first.steps, first.learning_starts, best_steps)
 
 
 def answer_training(seeds: Seeds) -> list[tuple[str, str]]:

@@ -11,7 +11,6 @@ workplace by one for workplaces.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, isnan, nan
 
@@ -28,7 +27,7 @@ from fl.leakage.tracks import MAX_NAMED
 from fl.learners import Learner
 from fl.types import find_place_kind
 from netsim.clock import DAY_S
-from netsim.columns import number_row, pick_even_indices
+from netsim.columns import frozen, number_row, pick_even_indices
 from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray
 from scenarios.app.results.folder import Tables
@@ -153,7 +152,7 @@ def flag_failed_estimates(estimates: Table) -> Table:
     return rows | {"failed": rows["status"] != "ok"}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Truth:
     """True homes and workplaces (n, 2, 2) of UEs (n,), NaN where one has none; within hit_radius_m
     they are found.

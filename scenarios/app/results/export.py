@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from netsim.clock import find_last_multiple
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.maps import unproject_m
 from netsim.units import FloatArray
@@ -24,7 +24,7 @@ BEGINNING = '{"type":"FeatureCollection","netsim_origin":'
 Feature = Fields
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Globe:
     """The globe under the plane of a run: its place at_m (2,) lies at latitude and longitude
     origin_deg.

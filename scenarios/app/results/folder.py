@@ -32,6 +32,7 @@ from netsim.safe import (
     read_content,
     remove_parts,
 )
+from scenarios.app.results.sentences import read_sentences
 from scenarios.app.study import SCHEMA_VERSION, Fields, Record
 
 Table = dict[str, np.ndarray]
@@ -386,13 +387,11 @@ def read_finished_manifest(folder: Path) -> Fields:
     manifest = {} if begun else read_json(folder / MANIFEST)
     check_version(folder, manifest)
     command = str(manifest.get("command") or "")
-    error = folder / ERROR
-    again = f"`{command}`" if command.startswith("netsim ") else "the same command"
-    trace = ""
-    if describe_file_kind(error):
-        trace = read_content(error, OURS_MOST_BYTES).decode("utf-8", "replace").strip()
-    state = f"failed ({to_one_line(trace.splitlines()[-1])})" if trace else "is not finished"
-    raise BadInput(f"{folder}: this run {state}; {again} goes on where it stopped")
+    lines = [""]
+    if describe_file_kind(folder / ERROR):
+        trace = read_content(folder / ERROR, OURS_MOST_BYTES).decode("utf-8", "replace")
+        lines += trace.strip().splitlines()
+    raise BadInput(read_sentences().unfinished(folder, command, lines[-1]))
 
 
 def get_played_version(manifest: Record) -> str:
@@ -508,8 +507,6 @@ def _parse_column(table: str, name: str, cells: Sequence[str]) -> np.ndarray:
         raise ValueError(f"column {name}: {error}") from None
 
 
-ARRAYS = {"roof_m": 2, "height_m": 2, "made": 2, "sent": 2, "place_m": 1, "area_m": 1}
-"""what grid.npz holds, with dimensions: cells from south to north, each row from west to east"""
 SCENERY = ("green", "water")
 """what map.npz may hold besides buildings and streets"""
 
@@ -524,8 +521,6 @@ KIND = "training"
 
 
 FAILURES = "failures.csv"
-MOST_TOLD = 10
-"""failures that a list for people has; the table has all of them"""
 
 
 @dataclass(frozen=True)
@@ -580,13 +575,4 @@ def format_failures(failed: Sequence[Failed]) -> list[str]:
     """Format for people: how many failed, then each with its error and where its traceback lies;
     nothing where none did.
     """
-    if not failed:
-        return []
-    lines = [
-        f"{run.label}, seed {run.seed}: {run.kind}: {run.error} ({run.folder}/{ERROR})"
-        for run in failed
-    ]
-    shown = [f"{format_count(len(lines), 'run')} failed:", *map(to_one_line, lines[:MOST_TOLD])]
-    if len(lines) > MOST_TOLD:
-        shown.append(f"and {len(lines) - MOST_TOLD:,} more, see {FAILURES}")
-    return shown
+    return read_sentences().failures(failed).splitlines()

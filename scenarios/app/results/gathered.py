@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.errors import BadInput, format_count, to_one_line
+from netsim.errors import BadInput, to_one_line
 from netsim.safe import describe_file_kind
 from scenarios.app.results.folder import (
     MANIFEST,
@@ -35,6 +35,7 @@ from scenarios.app.results.read import (
     read_curves,
     read_sweep_value,
 )
+from scenarios.app.results.sentences import read_sentences
 from scenarios.app.results.statistics import group_by_label
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import to_flow_yaml
@@ -67,11 +68,8 @@ class Gathered:
         """What must be known of how the runs came together, and how many are left out."""
         remarks = [*filter(None, self.notes)]
         if self.missing:
-            are = "is" if self.missing == 1 else "are"
-            remarks.append(
-                f"{self.missing} of {format_count(self.missing + len(self.runs), 'run')} {are} not "
-                "finished and left out."
-            )
+            n = self.missing + len(self.runs)
+            remarks.append(read_sentences().missing(n, self.missing))
         return remarks
 
     @property

@@ -132,10 +132,9 @@ def build_run_outcome(run: Run) -> Outcome:
     manifest = run.manifest
     run_lines = build_lines([summary])
     learning = get_section(run.study, "learning")
-    attack_lines: list[Line] = []
-    if len(run.attacks) > 1:
-        leading = [pick_leading_line(build_lines([summary], name)) for name in run.attacks]
-        attack_lines = [line for line in leading if line]
+    names = run.attacks if len(run.attacks) > 1 else []
+    leading = [pick_leading_line(build_lines([summary], name)) for name in names]
+    attack_lines = [line for line in leading if line]
     tables = [
         build_figures_table("Results", run_lines),
         build_figures_table("Every attack, by its strongest result", attack_lines, 0),
@@ -253,31 +252,29 @@ def build_variants_table(
     columns = group_by_label(
         (line.title, line) for label_lines in lines_by_label.values() for line in label_lines
     )
-    joined = {}
-    differs: dict[str, bool] = {}
-    judged = set()
-    first = set()
+    joined = {title: merge_lines(column) for title, column in columns.items()}
+    order = {}
     cells: dict[str, Cell] = {}
     for title, column in columns.items():
-        line, differs[title] = merge_lines(column)
-        joined[title] = line
-        if any(line.verdict or not line.attack for line in column):
-            judged.add(title)
-        if line.n or line.key.startswith(("utility.", "privacy.")):
-            first.add(title)
+        line, _ = joined[title]
+        is_judged = any(line.verdict or not line.attack for line in column)
+        is_first = line.n or line.key.startswith(("utility.", "privacy."))
+        order[title] = not is_judged, not is_first
         cells[title] = Mark("none", nan) if "privacy." in line.key else nan
-    heads = sorted(columns, key=lambda title: (title not in judged, title not in first))
+    heads = sorted(columns, key=order.__getitem__)
+    n_judged = sum(not is_last for is_last, _ in order.values())
     rows: Cells = []
     for label, label_lines in lines_by_label.items():
-        row = cells | {line.title: _mark_figure(line, differs[line.title]) for line in label_lines}
+        shown = {line.title: _mark_figure(line, joined[line.title][1]) for line in label_lines}
+        row = cells | shown
         figures = [row[title] for title in heads]
         folders = [path for name, path in runs if name == label]
         attacks = ", ".join(dict.fromkeys(line.attack for line in label_lines if line.attack))
         rows.append([label, *figures, attacks, _link_pages(folders, place)])
-    foot = [joined[title].baselines for title in heads]
+    foot = [joined[title][0].baselines for title in heads]
     heads = ["variant", *heads, "attack", "seeds"]
     title = "Main figures of every variant"
-    return OutcomeTable(title, heads, rows, "variants", 1 + len(judged), True, foot)
+    return OutcomeTable(title, heads, rows, "variants", 1 + n_judged, True, foot)
 
 
 def _mark_figure(line: Line, own_chance: bool) -> Mark:

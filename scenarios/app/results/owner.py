@@ -6,7 +6,7 @@ within r, and chance does so in at most one of twenty cases; else it lies there 
 """
 
 from collections.abc import Mapping, Sequence
-from math import inf, isnan, pi
+from math import inf, pi
 from typing import cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from netsim.traces.home_work import find_user_places
 from netsim.traces.trace import Trace
 from netsim.units import FloatArray, LatLon
 from scenarios.app.results.read import Run, stack_places_m
-from scenarios.app.results.statistics import format_figure
+from scenarios.app.results.sentences import read_sentences
 from scenarios.app.results.table import FOUND, MOST_BY_CHANCE
 from scenarios.app.study import Fields
 
@@ -32,7 +32,6 @@ HEADS = (
     "of your places, no.",
     "of the log, %",
 )
-_CALLED = {"home": "home (else the place of most time)", "work": "work"}
 Truth = Mapping[str, FloatArray]
 """longitude and latitude (n, 2) of home, of work (n = 1, NaN where not known), of all places,
 and of all fixes of the log"""
@@ -91,13 +90,12 @@ def find_worst_row(rows: Sequence[Fields]) -> Fields:
 
 def describe_truth(truth_deg: Truth, stated_deg: Truth) -> list[str]:
     """Say which home and work named places are compared with."""
-    lines = []
-    for what in TRUTH:
-        for lon, lat in truth_deg.get(what, []):
-            source = "as stated" if what in stated_deg else "by the stays of the log"
-            if not isnan(lat):
-                lines.append(f"{_CALLED[what]} taken to be at {lat:.5f}, {lon:.5f}, {source}")
-    return lines
+    places = [
+        (what, lon, lat, what in stated_deg)
+        for what in TRUTH
+        for lon, lat in truth_deg.get(what, [])
+    ]
+    return read_sentences().truth(places).splitlines()
 
 
 def measure_nearest_fix_m(trace: Trace, at_deg: FloatArray) -> float:
@@ -108,14 +106,4 @@ def measure_nearest_fix_m(trace: Trace, at_deg: FloatArray) -> float:
 
 def describe_owner(row: Fields) -> list[str]:
     """Say how near home, work and his other places are named, by a row of `tabulate_owner`."""
-    lines = []
-    for what in TRUTH:
-        near_m = row[f"{what}_m"]
-        verdict = row[f"{what}_verdict"] or "not found"
-        said = f"{format_figure(near_m)} m from the nearest named place, {verdict}"
-        if isnan(near_m):
-            said = f"not seen in the log; --{what} LAT,LON states it"
-        elif near_m == inf:
-            said = "no place is named"
-        lines.append(f"your {_CALLED[what]}: {said}")
-    return [*lines, f"your places of an hour or more, by time: named no. {row['places'] or '–'}"]
+    return read_sentences().owner(row).splitlines()

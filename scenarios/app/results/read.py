@@ -5,7 +5,6 @@ in one line.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -14,17 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
 
-from fl.round.tables import TABLES
+from fl.round.tables import TABLES, read_toml
 from netsim.checkpoint import read_arrays
 from netsim.clock import DAY_S, Clock
-from netsim.columns import no_places
+from netsim.columns import frozen, no_places
 from netsim.errors import BadInput
 from netsim.notice import Notice
 from netsim.record import Column
 from netsim.safe import describe_file_kind
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.results.folder import (
-    ARRAYS,
     EVERY,
     GRID,
     MANIFEST,
@@ -170,7 +168,7 @@ class Manifest(BaseModel, strict=True):
         return f"{self.clock.to_text(0.0)} to {self.clock.to_text(self.duration_s)}"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Run:
     """Everything that a page is made from. Files of the folder are read once, when they are first
     asked for.
@@ -204,7 +202,7 @@ class Run:
     @cached_property
     def grid(self) -> Table:
         """What grid.npz holds; nothing where there is none."""
-        return _read_arrays(self.folder / GRID, ARRAYS, [*ARRAYS])
+        return _read_arrays(self.folder / GRID, "grid", 6)
 
     @property
     def attacks(self) -> list[str]:
@@ -429,26 +427,8 @@ class Frames(Mapping[str, "pandas.DataFrame"]):
 
 
 _PTR = ("footprint_ptr", "footprint_building", "street_ptr", "scenery_ptr")
-_GROUND = {
-    "footprint_m": 2,
-    "footprint_ptr": 1,
-    "footprint_building": 1,
-    "building_height_m": 1,
-    "station_m": 2,
-    "station_azimuth_deg": 1,
-    "distance_m": 2,
-    "rsrp_dbm": 2,
-    "los": 2,
-    "street_m": 2,
-    "street_ptr": 1,
-    "street_class": 1,
-    "door_m": 2,
-    "scenery_m": 2,
-    "scenery_ptr": 1,
-    "scenery_kind": 1,
-    "drive": 2,
-}
-"""what map.npz holds, with dimensions; the first six always"""
+_ARRAYS = read_toml(__package__, "arrays.toml")
+"""what the npz files of a folder hold, with dimensions; the first six of the map always"""
 
 
 def open_finished_run(folder: Path, study: Fields | None = None) -> Run:
@@ -512,7 +492,7 @@ def _check_limits(path: Path, columns: Table, limits: Mapping[str, tuple[float, 
 
 def _read_ground(path: Path) -> Table:
     """Read what map.npz holds, indices as integers; nothing where there is none."""
-    ground = _read_arrays(path, _GROUND, [*_GROUND][:6])
+    ground = _read_arrays(path, "map", 6)
     ground |= {name: ground[name].astype(np.int64) for name in _PTR if name in ground}
     for layer in ("footprint", "street", "scenery"):
         ptr = ground.get(f"{layer}_ptr", np.zeros(1))
@@ -522,10 +502,11 @@ def _read_ground(path: Path) -> Table:
     return ground
 
 
-def _read_arrays(path: Path, dimensions: Mapping[str, int], needed: Collection[str]) -> Table:
-    """Read arrays of an npz file, those of `dimensions`; only `needed` ones must be there. Nothing
-    where there is no file.
+def _read_arrays(path: Path, kind: str, n_needed: int) -> Table:
+    """Read the arrays of an npz file of a kind; only the first ones must be there. Nothing where
+    there is no file.
     """
+    dimensions = _ARRAYS[kind]
     if not describe_file_kind(path):
         return {}
     try:
@@ -533,7 +514,7 @@ def _read_arrays(path: Path, dimensions: Mapping[str, int], needed: Collection[s
     except (ValueError, TypeError) as error:
         raise BadInput(f"{path}: cannot be read ({error}); run the study again") from None
     checked = {name: arrays[name] for name in dimensions if name in arrays}
-    wrong = [name for name in needed if name not in checked] or [
+    wrong = [name for name in [*dimensions][:n_needed] if name not in checked] or [
         n for n in checked if checked[n].ndim != dimensions[n]
     ]
     if wrong:
@@ -613,8 +594,7 @@ def read_surfaces(folder: Path) -> Table:
     x_m (P,), y_m (Q,), and those of MAPS that there are, (P, Q) each; answer_at_m (2,).
     """
     path = folder / SURFACES
-    dimensions = {"x_m": 1, "y_m": 1, "answer_at_m": 1, **dict.fromkeys(MAPS, 2)}
-    arrays = _read_arrays(path, dimensions, ("x_m", "y_m"))
+    arrays = _read_arrays(path, "surfaces", 2)
     shapes = {arrays[name].shape for name in MAPS if name in arrays}
     if shapes - {(len(arrays.get("x_m", ())), len(arrays.get("y_m", ())))}:
         raise BadInput(f"{path}: its maps do not fit the grid; run the study again")

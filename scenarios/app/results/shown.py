@@ -14,7 +14,7 @@ from textwrap import wrap
 
 import numpy as np
 
-from netsim.errors import BadInput, format_count, to_one_line
+from netsim.errors import BadInput, to_one_line
 from scenarios.app.results.folder import SWEEP, Row
 from scenarios.app.results.read import (
     Table,
@@ -23,6 +23,7 @@ from scenarios.app.results.read import (
     read_sweep_value,
     select_rows,
 )
+from scenarios.app.results.sentences import read_sentences
 from scenarios.app.results.statistics import (
     Quartiles,
     compute_quartiles,
@@ -31,11 +32,7 @@ from scenarios.app.results.statistics import (
 )
 from scenarios.app.results.summary_keys import find_measure, read_value
 from scenarios.app.results.table import (
-    AT_CHANCE,
-    FEW,
-    FEW_UES,
     FOUND,
-    INCONCLUSIVE,
     ByLabel,
     Line,
     Lines,
@@ -112,7 +109,6 @@ _HIDES = (
     ("times", False, "hidden arrival times"),
 )
 """key of `learning.threat`, the value with which it hides something, and what that is"""
-MOST_FIGURES = 2  # of a headline; of further results it has the names
 
 
 def build_headline(run_lines: Lines, learning: Record, summary: Summary | None = None) -> Answers:
@@ -121,102 +117,20 @@ def build_headline(run_lines: Lines, learning: Record, summary: Summary | None =
     learning : that section of the scenario; of a radio study it is empty. summary : counts of the
     run that no line has.
     """
+    write = read_sentences()
     summary = summary or {}
     if not learning:
-        samples = format_count(summary.get("radio.samples") or 0, "sample")
-        shown = [line for line in run_lines if line.name in ("RSRP", "SINR")]
-        medians = ", ".join(f"{line.name} {line.amount}" for line in shown)
-        if medians:
-            medians = f", medians: {medians}"
-        return [("radio", f"{samples} of the radio{medians}.")]
-    attacked = bool(learning.get("attacks") or learning.get("membership"))
-    leakage = _describe_leakage(run_lines, attacked) + _describe_homeless(run_lines, summary)
+        return [("radio", write.radio(run_lines, summary))]
+    judged = {line.key: line for line in run_lines if line.verdict}
+    spent = [line for line in run_lines if line.key.startswith("privacy.")]
+    is_attacked = bool(learning.get("attacks") or learning.get("membership"))
+    keys = " ".join(line.key for line in run_lines)
+    by_place = judged.get("utility.rmse_db.place")
     return [
-        ("model", _describe_model(run_lines, summary)),
-        ("leakage", leakage),
-        ("protection", _describe_protection(run_lines, list_protections(learning))),
+        ("model", write.model(find_model_line(run_lines), by_place, summary)),
+        ("leakage", write.leakage(run_lines, is_attacked) + write.homeless(keys, summary)),
+        ("protection", write.protection(spent, list_protections(learning))),
     ]
-
-
-def _describe_model(run_lines: Lines, summary: Summary) -> str:
-    """Name the verdict on the model, with its score and that of guessing."""
-    model = find_model_line(run_lines)
-    if model is None or not model.verdict:
-        return "The model was not scored: no data were held out by the last round that was scored."
-    noun = {"dB": "map", "%": "classifier"}.get(model.unit, "density map")
-    is_useful = is_useful_verdict(model.verdict)
-    praise = f"{model.verdict} {noun}" if is_useful else f"{noun} {model.verdict}"
-    guess = ""
-    if model.baseline_values:
-        _, value = model.baseline_values[0]
-        guess = f"; guessing {replace(model, value=value).amount}"
-    if model.verdict == INCONCLUSIVE:
-        guess += f"; held-out blocks: {summary['utility.held_out.blocks']:g}, fewer than 12"
-    places = [line for line in run_lines if line.key == "utility.rmse_db.place" and line.verdict]
-    if places and is_useful and not is_useful_verdict(places[0].verdict):
-        guess += f"; where nobody trained {places[0].amount}, {places[0].verdict}"
-    return f"{praise.capitalize()} ({model.name.removeprefix('map ')} {model.amount}{guess})."
-
-
-def _describe_leakage(run_lines: Lines, attacked: bool) -> str:
-    """Name what attacks find, the first results with figures.
-
-    Then what is inconclusive, and what is at chance; of one UE with figures too.
-    """
-    if not attacked:
-        return "No attack was played."
-    sentences = list[str]()
-    for verdict, word in _VERDICTS.items():
-        judged = [line for line in run_lines if line.attack and line.verdict_text == verdict]
-        texts = [line.plain.partition(" within")[0] for line in judged]
-        # of one UE a word alone says nothing
-        if verdict in (FEW, FOUND) or (not sentences and any(line.n == 1 for line in judged)):
-            texts[:MOST_FIGURES] = map(_describe_result, judged[:MOST_FIGURES])
-        if texts:
-            sentences.append(f"{word}: {', '.join(texts)}")
-    if not sentences:
-        return "No result of an attack can be judged."
-    text = f"{'; '.join(sentences)}."
-    if text.startswith(FOUND):
-        return text.replace(FOUND, FOUND.capitalize(), 1)
-    return f"No attack has found anything; {text}"
-
-
-_VERDICTS = {
-    FEW: f"{FOUND}, of few UEs",
-    FOUND: FOUND,
-    INCONCLUSIVE: INCONCLUSIVE,
-    AT_CHANCE: AT_CHANCE,
-}
-
-
-def _describe_homeless(run_lines: Lines, summary: Summary) -> str:
-    """Say why UEs of a trace have no home, where their place of most time counts instead."""
-    n_none = summary.get("homes.none") or 0
-    n_few = summary.get("homes.few_nights") or 0
-    if not n_none or not any(".densest_located." in line.key for line in run_lines):
-        return ""
-    reasons = []
-    if n_few:
-        reasons.append(f"{n_few} with fewer than 3 nights")
-    if n_none != n_few:
-        reasons.append(f"{n_none - n_few} without a place of most nights")
-    text = f" No home: {format_count(n_none, 'UE')} ({', '.join(reasons)})"
-    text += "; the place of most time counts instead"
-    if not any(".work_located." in line.key for line in run_lines):
-        text += ", and no workplace is scored"
-    return f"{text}."
-
-
-def _describe_result(line: Line) -> str:
-    """Name a result with what chance, or its first baseline, has."""
-    name = line.plain.partition(" within")[0]
-    if line.n:
-        return f"{name} {line.hits} of {line.n} ({line.chance.replace('chance', 'chance at most')})"
-    text = f"{name} {line.amount}"
-    for baseline, value in [*line.baselines.items()][:1]:
-        text += f" ({baseline} {value} {line.unit}".rstrip() + ")"
-    return text
 
 
 def list_protections(learning: Record) -> list[str]:
@@ -234,17 +148,6 @@ def list_protections(learning: Record) -> list[str]:
     if names != "permanent":
         words.append(f"pseudonyms ({names})")
     return words + [word for key, value, word in _HIDES if threat.get(key) == value]
-
-
-def _describe_protection(run_lines: Lines, kinds: Sequence[str]) -> str:
-    """Name epsilon, where noise was accounted for; else that nothing bounds what updates reveal."""
-    if spent := [line for line in run_lines if line.key.startswith("privacy.")]:
-        figures = ", ".join(f"{line.name} {line.amount}" for line in spent)
-        guarantee = "No meaningful" if any(line.verdict for line in spent) else "Privacy"
-        return f"{guarantee} guarantee: {figures}."
-    if kinds:
-        return f"No privacy guarantee: only {', '.join(kinds)}."
-    return "Nothing protects the updates."
 
 
 def select_worst_accounts(account: Table) -> Table:
@@ -277,19 +180,9 @@ def select_worst_audits(rows: Table) -> Table:
 def describe_accounts(account: Table) -> list[str]:
     """Name what was spent on each account."""
     worst = select_worst_accounts(account)
-    texts = []
-    for cells in zip(*worst.values(), strict=True):
-        row = dict(zip(worst, cells, strict=True))
-        row["epsilon"] = format_figure(np.nan_to_num(row["epsilon"], nan=inf))
-        row["draws"] = format_count(int(row["draws"]), "draw")
-        texts.append(_ACCOUNT.format_map(row))
-    return texts
-
-
-_ACCOUNT = (
-    "{mechanism}: epsilon {epsilon} at delta {delta:g}, unit {unit}, {relation}; {accountant} over "
-    "{draws} of noise"
-)
+    worst["epsilon"] = np.nan_to_num(worst["epsilon"], nan=inf)
+    rows = (dict(zip(worst, cells, strict=True)) for cells in zip(*worst.values(), strict=True))
+    return [read_sentences().account(row) for row in rows]
 
 
 def draw_figures_table(summary: Summary) -> list[str]:
@@ -314,23 +207,7 @@ def format_value(value: float | None, unit: str = "") -> str:
 
 def describe_played(summary: Summary) -> str:
     """Say how much was played."""
-    exceptions = []
-    if n := summary.get("rounds.empty"):
-        exceptions.append(f"{n} without data")
-    if n := summary.get("rounds.held_out"):
-        exceptions.append(f"{n} with all data held out")
-    if summary.get("rounds.stopped_by_budget"):
-        exceptions.append("the next would have exceeded learning.privacy_budget")
-    rounds = format_count(summary.get("rounds.played") or 0, "round")
-    if exceptions:
-        rounds += f" ({', '.join(exceptions)})"
-    ues = format_count(summary.get("ues.count") or 0, "UE")
-    noun = "sample" if "utility.accuracy_percent" in summary else "measurement"
-    text = f"{rounds}, {ues}, {format_count(summary.get('samples.count') or 0, noun)}"
-    decoded = summary.get("updates.decoded.percent")
-    if decoded is None:
-        return text
-    return f"{text}; {format_figure(decoded)} % of updates decoded"
+    return read_sentences().played(summary)
 
 
 # -- several labels
@@ -354,78 +231,54 @@ def build_lines_by_label(labels: ByLabel) -> dict[str, list[Line]]:
     return lines_by_label
 
 
-MOST_LISTED = 6
-"""labels of a verdict that are named"""
-
-
 def answer_comparison(lines_by_label: LinesByLabel) -> Answers:
     """Say what models are scored by, and for each line with verdicts where a share is least.
 
     Of the first also the labels by verdict: `found with A (39/40); prevented with B`.
     """
-    judged: dict[str, list[_Judged]] = {}
-    for label, label_lines in lines_by_label.items():
-        model = find_model_line(label_lines)
-        for line in label_lines:
-            if line.verdict and line.attack:
-                judged.setdefault(line.plain, []).append((label, line, model))
+    judged = group_by_label(
+        (line.plain, (label, line, find_model_line(label_lines)))
+        for label, label_lines in lines_by_label.items()
+        for line in label_lines
+        if line.verdict and line.attack
+    )
     answers = _compare_models(lines_by_label)
     first_label = next(iter(lines_by_label), "")
     for k, name in enumerate(sorted(judged, key=lambda name: not name.startswith("homes"))):
-        texts = _describe_reduction(judged[name], first_label, lines_by_label)
+        texts = [_describe_reduction(judged[name], first_label, lines_by_label)]
         if k == 0:
-            texts += _list_verdicts(judged[name])
-        if texts:
-            answers.append((name, "; ".join(texts)))
+            by_verdict = group_by_label(
+                (line.verdict_text, f"“{label}” ({line.amount})") for label, line, _ in judged[name]
+            )
+            texts.append(read_sentences().verdicts(by_verdict))
+        if any(texts):
+            answers.append((name, "; ".join(filter(None, texts))))
     return answers
-
-
-def _list_verdicts(judged: Sequence[_Judged]) -> list[str]:
-    """List the labels of each verdict, with their figures."""
-    labels = group_by_label(
-        (line.verdict_text, f"“{label}” ({line.amount})") for label, line, _ in judged
-    )
-    texts = []
-    for verdict, listed in labels.items():
-        text = f"{verdict} with {', '.join(listed[:MOST_LISTED])}"
-        if len(listed) > MOST_LISTED:
-            text += f" and {len(listed) - MOST_LISTED} more"
-        texts.append(text)
-    return texts
 
 
 def _compare_models(lines_by_label: LinesByLabel) -> Answers:
     """Say what the models are scored by, and the labels with the smallest and the largest value."""
-    models = []
-    for label, label_lines in lines_by_label.items():
-        line = find_model_line(label_lines)
-        if line is not None and line.verdict:
-            models.append((label, line))
+    lines = {label: find_model_line(label_lines) for label, label_lines in lines_by_label.items()}
+    models = [(label, line) for label, line in lines.items() if line and line.verdict]
     if len(models) < 2:
         return []
     models.sort(key=lambda model: model[1].value)
-    lowest, low = models[0]
-    highest, high = models[-1]
-    if low.amount == high.amount:
-        return [(low.name, f"{low.amount} with all")]
-    return [(low.name, f"{low.amount} with “{lowest}”, {high.amount} with “{highest}”")]
+    _, low = models[0]
+    return [(low.name, read_sentences().models(models[0], models[-1]))]
 
 
 _Judged = tuple[str, Line, Line | None]
 """a label, its line of a figure, and that of its model"""
 
 
-def _describe_reduction(
-    judged: Sequence[_Judged], first: str, lines_by_label: LinesByLabel
-) -> list[str]:
+def _describe_reduction(judged: Sequence[_Judged], first: str, lines_by_label: LinesByLabel) -> str:
     """Name the share of the first label, the label with the least, and that of useful models.
 
-    With what each costs the model; nothing of anything but shares. Of labels with the same share
-    it is the first by `rank_at_tie`. A reduction is proven where the 95 % intervals do not overlap.
+    Empty of anything but shares. Of labels with the same share it is the first by `rank_at_tie`.
     """
-    (label, base, before), *rest = judged
+    (label, base, _), *rest = judged
     if label != first or not base.n or not rest:
-        return []
+        return ""
     useful = {label for label, _, model in rest if model and is_useful_verdict(model.verdict)}
     fewer = [item for item in rest if item[1].value < base.value]
     # the mean of the same shares over seeds may differ in its last digits
@@ -437,30 +290,8 @@ def _describe_reduction(
         )
     )
     best = dict.fromkeys(fewer[:1] + [item for item in fewer if item[0] in useful][:1])
-    sentence = f"{base.hits} of {base.n} with “{first}”"
-    if not fewer:
-        sentence += ", and no variant hides more"
-    sentences = [sentence]
-    for word, (label, line, model) in zip(
-        ("fewest", "fewest of useful models"), best, strict=False
-    ):
-        texts = [f"{line.hits} of {line.n}"]
-        if model and before:
-            cost = f"{model.name} {model.amount}"
-            if model.amount != before.amount:
-                cost += f" instead of {before.amount}"
-            if label not in useful:
-                cost += f", {model.verdict}"
-            texts.append(cost)
-        if line.high >= base.low:
-            texts.append("not proven, the 95 % intervals overlap")
-        if line.n < FEW_UES:
-            texts.append(f"few: {format_count(line.n, 'UE')}")
-        sentences.append(f"{word} with “{label}” ({'; '.join(texts)})")
-    label, highest, _ = max(rest, key=lambda item: item[1].value)
-    if highest.value > base.value:
-        sentences.append(f"most with “{label}” ({highest.hits} of {highest.n})")
-    return sentences
+    most = max(rest, key=lambda item: item[1].value)
+    return read_sentences().reduction(judged[0], best, most, useful)
 
 
 # -- attackers that were tuned for the rows of a sweep
@@ -518,12 +349,4 @@ def format_seed_values(runs: Sequence[Record], key: str) -> str:
     present = [value for value in numbers if not np.isnan(value)]
     if len(runs) == 1 or not present:
         return median
-    remarks = []
-    if len(present) < len(runs):
-        remarks.append(f"{len(present)} of {len(runs)}")
-    if n := present.count(inf):
-        remarks.append(f"∞ in {n} of {len(present)}")
-    text = f"{median} [{low}, {high}]"
-    if remarks:
-        text += f" ({', '.join(remarks)})"
-    return text
+    return read_sentences().spread(low, median, high, len(runs), len(present), present.count(inf))

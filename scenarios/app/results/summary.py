@@ -32,7 +32,7 @@ from scenarios.app.results.attacks import (
 )
 from scenarios.app.results.folder import PLAN, POINTS, Tables, read_json
 from scenarios.app.results.read import Run, Table, build_row, iterate_cells, select_rows
-from scenarios.app.results.statistics import encode_row_keys
+from scenarios.app.results.statistics import encode_row_keys, group_by_label
 from scenarios.app.results.summary_keys import check_declared, compute_measures
 from scenarios.app.results.table import USEFUL_RANKS
 from scenarios.app.study import Fields
@@ -324,9 +324,7 @@ def find_ues_with_home(ues: Table) -> np.ndarray:
 
 def _group_rows(table: Table, column: str) -> Tables:
     """Group tables of a table by the value of a column, in order."""
-    rows = dict[str, list[int]]()
-    for k, value in enumerate(table[column].tolist()):
-        rows.setdefault(value, []).append(k)
+    rows = group_by_label((value, k) for k, value in enumerate(table[column].tolist()))
     return {value: select_rows(table, indices) for value, indices in rows.items()}
 
 

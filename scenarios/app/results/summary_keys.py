@@ -16,17 +16,16 @@ percent (share for
 A key without a statistic is a count, a total, a setting, or a single value.
 """
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib import resources
 from math import inf, nan
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
+from fl.round.tables import read_toml
 from scenarios.app.results.statistics import (
     compute_finite_mean,
     compute_quantile,
@@ -176,8 +175,8 @@ class Measure:
         return ""
 
 
-_TEXT = resources.files(__package__).joinpath("measures.toml").read_text(encoding="utf-8")
-KEYS = TypeAdapter(tuple[Measure, ...]).validate_python(tomllib.loads(_TEXT)["measure"])
+_DECLARED = read_toml(__package__, "measures.toml")["measure"]
+KEYS = TypeAdapter(tuple[Measure, ...]).validate_python(_DECLARED)
 """all of them, in the order of the file; of a key that fits several the first counts"""
 BY_KEY = {measure.key: measure for measure in KEYS}
 

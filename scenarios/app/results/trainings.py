@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import AliasPath, BaseModel, Field, FiniteFloat
 
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.safe import describe_file_kind
 from netsim.units import FloatArray
@@ -68,7 +68,7 @@ class TrainingManifest(BaseModel):
     ] = {}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FinishedTraining:
     """The folder of a training, read back."""
 

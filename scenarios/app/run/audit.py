@@ -117,9 +117,9 @@ def _play_recording(study: Study, setup: Setup, recording: Recording) -> Ledger:
     if recording.change == "removed":
         world.silent[recording.ues] = True
     probed = replace(setup, recorder=Recorder(setup.recorder.folder, TABLES), probe=recording)
-    server = LearningServer(world, probed, start_state(setup, len(world.ues)))
-    unwatched: Any = SimpleNamespace(report_round=lambda *_: None, report_state=lambda _: None)
-    played = world.env.process(server.serve(unwatched))
+    unwatched = SimpleNamespace(report_round=lambda *_: None, report_state=lambda _: None)
+    server = LearningServer(world, probed, start_state(setup, len(world.ues)), unwatched)
+    played = world.env.process(server.serve())
     world.env.run(until=world.duration_s + 1.0)
     world.env.run(until=played)
     return server.state.ledger

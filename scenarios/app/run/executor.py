@@ -44,13 +44,6 @@ LOST_WORKER = "lost worker"
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What the job found."""
-
-    value: Value
-
-
-@dataclass(frozen=True)
 class Failure:
     """Why there is no answer: the kind of error, its line and traceback.
 
@@ -67,8 +60,8 @@ class Failure:
 Jobs = Sequence[Job]
 Handle = TypeVar("Handle")
 Worker = tuple[ProcessPoolExecutor, "Future[Outcome]"]
-Outcome = Answer | Failure
-"""what became of a job"""
+Outcome = Value | Failure
+"""what became of a job: its result, or why there is none"""
 
 
 class Executor(ABC, Generic[Handle]):
@@ -250,7 +243,7 @@ def attempt_job(job: Job) -> Outcome:
     name.
     """
     try:
-        return Answer(do_job(job))
+        return do_job(job)
     except Exception as error:
         if was_interrupted():  # foreign code gave the interruption another name
             raise KeyboardInterrupt from error
@@ -320,11 +313,11 @@ def do_jobs(
                 name = "failed"
                 values = asdict(failed)
             else:
-                results[job.folder] = end.value
+                results[job.folder] = end
                 if job.kind.name == "run":
                     name = "run"
                     values = {"label": job.label, "seed": job.seed}
-                    values |= {"folder": folder, "summary": end.value}
+                    values |= {"folder": folder, "summary": end}
             is_last = len(results) == len(jobs)
             watch(Event(name, len(results), len(jobs), is_last, values))
     return [results[job.folder] for job in jobs]

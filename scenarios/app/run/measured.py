@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netsim.columns import frozen
 from netsim.errors import BadInput, format_count
 from netsim.notice import Notice
 from netsim.traces.source import read_number_table
@@ -22,7 +23,7 @@ _OF_CELLS = {"serving": (0.0, 1.0), "time_s": (-1e12, 1e12), "user": None, "cell
 _SHARES = np.linspace(0.0, 1.0, 10_001)  # at which a stated distribution is sampled
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DriveSamples:
     """Samples (n,) by quantity, whether they were measured or stand for a stated distribution, and
     what is left out.

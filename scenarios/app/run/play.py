@@ -35,7 +35,7 @@ from netsim.ues import Looks
 from netsim.units import FloatArray
 from netsim.world.base_stations import collect_positions_m
 from netsim.world.channel_card import describe_channel, describe_downlink
-from netsim.world.world import World
+from netsim.world.world import World, WorldMemory
 from scenarios.app.results.folder import (
     CHECKPOINT,
     MANIFEST,
@@ -132,7 +132,6 @@ class Play(ABC):
         self.watch = watch
         self.began_s = self.saved_s = began_s
         self.every_s = CHECKPOINT_EVERY_S
-        self.moves = 0
         self.checkpoint: Fields = {}
         self.tracks = follow_ues(world)
 
@@ -210,7 +209,6 @@ class Play(ABC):
 
     def _finish(self, manifest: Fields, first: int | None) -> Run:
         folder = self.job.folder
-        write_tracks(self.recorder, self.world)
         fields = self.finish()
         write_map(folder, self.world, self.study.world.city)
         timing = {
@@ -243,14 +241,11 @@ class Play(ABC):
             summary=read_json(folder / SUMMARY),
         )
 
-    def remember(self) -> None:
-        """A run can go on from here: write where UEs were, remember it, and write that down now and
-        then.
-        """
-        self.write_moves()
+    def remember(self, world: WorldMemory, time_s: float) -> None:
+        """A run can go on from here, this world and time: write that down now and then."""
         self.checkpoint = {
-            "time_s": self.world.env.now,
-            "world": self.world.take_memory(),
+            "time_s": time_s,
+            "world": world,
             "now": self.memory,
             "tables": self.recorder.compute_marks(),
         }
@@ -259,9 +254,7 @@ class Play(ABC):
 
     def write_moves(self) -> None:
         """Append the handovers and tracks since the last call."""
-        handovers = tabulate_handovers(self.world)
-        self.moves += len(handovers["ue"])
-        self.recorder.write("handovers", handovers)
+        self.recorder.write("handovers", tabulate_handovers(self.world))
         write_tracks(self.recorder, self.world)
 
     def save_checkpoint(self) -> None:
@@ -287,11 +280,7 @@ class Play(ABC):
         if not 0 <= time_s <= most_s:
             raise ValueError(f"time_s is {time_s:g}, and this study holds 0 to {most_s:g}")
         world = from_tree(tree["world"], self.world.take_memory())
-        return (
-            world,
-            time_s,
-            from_tree(tree["now"], self.memory),
-        )
+        return world, time_s, from_tree(tree["now"], self.memory)
 
     def _write_ues(self) -> None:
         places = self.world.places

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,11 +19,14 @@ from fl.round.final import (
 )
 from fl.round.server import LearningServer
 from fl.round.state import RoundState, start_state
+from netsim.columns import frozen
 from netsim.notice import Notice
 from netsim.radio.downlink import receive_broadcast
 from netsim.record import Recorder, write_json
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
+from netsim.workers import count_workers
+from netsim.world.world import WorldMemory
 from scenarios.app.results.folder import (
     PLAN,
     QUANTITIES,
@@ -34,6 +38,7 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.read import Run
 from scenarios.app.results.summary import summarise_radio, summarise_run
+from scenarios.app.run.ahead import play_ahead
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.job import KEEPS_VIEWS, Job
 from scenarios.app.run.measured import DriveSamples, read_measured
@@ -44,6 +49,7 @@ from scenarios.app.run.play import (
     tabulate_coverage,
     write_arrays,
     write_points,
+    write_tracks,
 )
 from scenarios.app.run.setup import build_radio_world, prepare_run
 from scenarios.app.study import Fields, Record
@@ -54,7 +60,7 @@ NO_SERVICE_DBM = -140.0  # the least RSRP that a UE reports in LTE (3GPP TS 36.1
 MAX_KEPT_SAMPLES = 500_000  # that are kept: 20 MB
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RadioSamples:
     """Samples of q quantities in bounded memory: all of them up to a number, beyond it a random
     share.
@@ -97,11 +103,10 @@ class RadioSamples:
 
 @dataclass(frozen=True)
 class RadioMemory:
-    """Windows that were played, handovers in them, and their samples."""
+    """Windows that were played, and their samples."""
 
     samples: RadioSamples
     window: int = 0
-    moves: int = 0
 
 
 class RadioPlay(Play):
@@ -129,7 +134,6 @@ class RadioPlay(Play):
 
     def play_steps(self) -> None:
         world = self.world
-        self.moves = self.memory.moves
         total = ceil(self.plan.instants / self.plan.window)
         for window in range(self.memory.window, total):
             first = window * self.plan.window
@@ -141,12 +145,13 @@ class RadioPlay(Play):
             samples = self.memory.samples.add(
                 rows, world.ground.streams.derive_rng("radio", window)
             )
-            self.memory = RadioMemory(samples, window + 1, self.moves)
-            self.remember()
+            self.memory = RadioMemory(samples, window + 1)
+            self.remember(world.take_memory(), world.env.now)
             sinr_db = rows[:, QUANTITIES.index("sinr_db")]
+            moves = self.recorder.count_rows().get("handovers", 0)
             figures = {
                 "sinr_db": float(np.median(sinr_db)) if len(sinr_db) else float("nan"),
-                "handovers": None if self.study.world.radio.handover is None else self.moves,
+                "handovers": None if self.study.world.radio.handover is None else moves,
             }
             event = self.make_event(total, world.env.now, window + 1 == total, figures)
             self.watch(event)
@@ -311,15 +316,25 @@ class LearningPlay(Play):
     def play_steps(self) -> None:
         if self.report:
             write_json(self.job.folder / PLAN, self.report)
+        self.server = LearningServer(self.world, self.setup, self.memory.state, self)
+        if count_workers() > 1 and sys.platform == "linux":
+            done_here = self.recorder.write, self.server.record, self.keep_state, self.world.resume
+            play_ahead(self._play_world, done_here, [self.setup, self.setup.public])
+        else:
+            self._play_world()
+
+    def _play_world(self) -> None:
         world = self.world
-        played = world.env.process(LearningServer(world, self.setup, self.memory.state).serve(self))
+        played = world.env.process(self.server.serve())
         if (
             world.env.now < world.duration_s + 1.0
         ):  # later than that in a run that goes on after its last round
             world.env.run(until=world.duration_s + 1.0)
         world.env.run(until=played)  # the last round may still be on the air
+        write_tracks(self.recorder, world)
+        world.resume(world.take_memory(), world.env.now)  # where the run ends
 
-    def report_round(self, state: RoundState, figures: Fields) -> None:
+    def report_round(self, state: RoundState, figures: Fields, now_s: float) -> None:
         """A round was played, or passed by without figures; this is the state after it."""
         empty = self.memory.empty + (not figures and not state.stopped)
         exploded_in = self.memory.exploded
@@ -335,16 +350,22 @@ class LearningPlay(Play):
         self.unseen.append(
             self.make_event(
                 self._find_last_round(state),
-                self.world.env.now,
+                now_s,
                 over or state.played == self.most,
                 values,
             )
         )
 
     def report_state(self, state: RoundState) -> None:
-        """A run can go on from this state, at this time."""
+        """A run can go on from this state, at this time: write where UEs were, and keep it."""
+        self.write_moves()
+        self.keep_state(state, self.world.take_memory(), self.world.env.now)
+
+    def keep_state(self, state: RoundState, world: WorldMemory, time_s: float) -> None:
+        """Keep a state that a run can go on from."""
+        self.server.take_over(state)
         self.memory = replace(self.memory, state=state)
-        self.remember()
+        self.remember(world, time_s)
         self._show_events()
 
     def _show_events(self) -> None:

@@ -14,7 +14,7 @@ from fl.power.search import Limits
 from fl.round.learning import Learning
 from netsim.errors import BadInput, suggest_nearest
 from netsim.fit import refuse_broken
-from netsim.part import FILE_NAME, OneOf, Part, Section
+from netsim.part import Count, FileName, OneOf, Part, Section
 from netsim.radio import POWERS as WITHOUT_LEARNING
 from netsim.radio.power import Full, Power
 from netsim.rng import Streams
@@ -158,7 +158,7 @@ class Plan(Part):
     """equal split of the middle or the most of the allowed total, SLSQP on each plateau,
     differential evolution, or the best powers that an agent of DDPG tries, which learns them from
     scratch in `steps` steps"""
-    steps: int = Field(_STEPS, ge=1, le=1_000_000)
+    steps: Count = _STEPS
     """steps of the agent, with power: ddpg"""
     limits: Limits = Limits()
     """what powers may be"""
@@ -204,7 +204,7 @@ class Study(Part):
     learning: Learning | None = None
     """what is learnt and by whom it is attacked; none: a radio study, whose result is coverage,
     SINR and handovers"""
-    measured: Annotated[str, FILE_NAME] | None = Field(None, min_length=1)
+    measured: FileName | None = None
     """path of a CSV of measurements beside which a radio study sets its distributions: columns
     rsrp_dbm and sinr_db of samples, or one of them and cdf, the share of samples up to it"""
     plan: Plan | None = None
