@@ -71,8 +71,8 @@ class PublicReplica:
         name = self.phase.name
         draws = PhaseDraws(rng)
         n_ue, before = self._restore_states(data, state or {})
-        parts = (*learning.curation, *learning.defenses)
-        states = {part.word: part.start(n_ue) for part in parts}
+        states = {step.word: step.start(n_ue) for step in learning.curation}
+        states |= {defense.word: defense.start(n_ue) for defense in learning.defenses}
         states["learner"] = learning.learner.start_ues(n_ue)
         if self.fresh:
             states[f"server_optimiser.{name}"] = learning.server_optimiser.start()
