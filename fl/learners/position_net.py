@@ -170,7 +170,7 @@ class PositionNet(LocalTraining, LayeredLearner):
         """
         start = self._draw_weights(model, rng)
         constants = dict(model.constants)
-        if self.labels == "raw":
+        if self.labels == "raw" and "rsrp_mean_dbm" in constants:
             constants["level_dbm"] = self._get_label_mean_dbm(constants)
         order = np.argsort(samples.model, kind="stable")
         number = np.arange(len(start))
