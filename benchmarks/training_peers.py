@@ -76,9 +76,11 @@ def descended(
     rate: float,
     number: torch.dtype,
     adam: Adam | None = None,
+    limit: float | None = None,
 ) -> Round:
     """The update (d,) of one device with samples x (n, p), y (n,), an epoch for each order of them
-    (n,); by Adam, its fused form, where one is given.
+    (n,); by Adam, its fused form, where one is given. `limit` shortens steps by Polyak's rule: the
+    rate times the squared gradient over the loss is at most that.
     """
     before = leaves(net, torch.tensor(start, dtype=number))
     samples = torch.tensor(x, dtype=number)
@@ -99,9 +101,13 @@ def descended(
                     optimiser.step()
                     continue
                 gradients = torch.autograd.grad(loss, weights)
+                step = rate
+                if limit is not None:
+                    squared = torch.cat([g.flatten() for g in gradients]).double().square().sum()
+                    step *= min(1.0, limit / rate * loss.item() / squared.item())
                 with torch.no_grad():
                     for w, g in zip(weights, gradients, strict=True):
-                        w.sub_(g, alpha=rate)
+                        w.sub_(g, alpha=step)
         moved = [(w.detach() - b).flatten() for w, b in zip(weights, before, strict=True)]
         return torch.cat(moved).double().numpy()
 

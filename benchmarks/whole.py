@@ -27,7 +27,8 @@ quantiles of all
 Rows of parts compare ours with one worker. Loops are given an even part of the work, and their time
 is scaled to all of it (`given`: pieces, of how many: devices, searches, sets). `updates` and
 `distances` are the largest relative differences from ours there, `losses` the mean of the least
-losses of both: they do the same work.
+losses of both: they do the same work. Where Polyak's rule shortens many steps, rounding grows from
+one to the next, and updates of both are as far apart as those of two precisions.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from fl.attacks import dlg
 from fl.leakage import leakage
 from fl.leakage.distances import project_points
 from fl.networks import mlp, sgd_regression
+from fl.networks.sgd_regression import POLYAK
 from fl.optimisers import Adam
 from netsim.columns import number_row
 from netsim.units import FloatArray
@@ -174,7 +176,7 @@ def training(calls: list[Call], most: int) -> Loops:
         name = number_row(data.ue[row : row + 1], data.model[row : row + 1])
         count = data.count[row : row + 1]
         plain = how.optimiser.kind_name() == "sgd" and not (
-            how.dropout or how.proximal or how.sample_clip
+            how.dropout or how.proximal or how.sample_clip or how.weight_decay
         )
         if not plain or how.frozen_layers:
             raise ValueError("the loop trains by plain SGD")
@@ -194,6 +196,7 @@ def training(calls: list[Call], most: int) -> Loops:
             int(how.compute_batch_sizes(count)[0]),
             how.learning_rate,
             number,
+            limit=POLYAK if how.step_limit == "polyak" else None,
         )
         once_s, found = _timed(once, first=len(apart) == 1)
         loop_s += once_s

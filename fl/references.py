@@ -43,7 +43,7 @@ class References(Part):
     kriging"""
     central: bool = True
     """train the learner's network on the samples of all UEs together, with Adam"""
-    central_epochs: int = Field(20, ge=1, le=1000)
+    central_epochs: int = Field(7, ge=1, le=1000)
     """passes of central training"""
     central_samples: int = Field(20_000, ge=1, le=10_000_000)
     """training samples of a model that it uses at most, evenly thinned (three times as many over

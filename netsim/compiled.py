@@ -9,16 +9,15 @@ import hashlib
 import importlib.util
 import logging
 import os
-import time
+import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., object])
-SLOW_S = 1.0
-"""seconds that a function is compiled before a line says so, once a process; code from the cache
-has none"""
+_KEPT = 4  # states of the code, whose machine code is
 tell: Callable[[str], None] = logging.getLogger("netsim").warning
 """takes that line, and others for a waiting user; commands put another in place"""
 
@@ -36,10 +35,9 @@ class _Compiled:
         from numba import njit
         from numba.core import config
 
-        _watch()
         settings = vars(config)
         before = settings["CACHE_DIR"]
-        settings["CACHE_DIR"] = before or str(find_cache_folder() / "numba")
+        settings["CACHE_DIR"] = before or str(_find_code_folder())
         try:
             # division as in NumPy: a look at each divisor for zero would keep a loop from vector
             # instructions
@@ -57,18 +55,18 @@ class _Compiled:
 
 
 @cache
-def _watch() -> None:
-    """From now on see how long numba compiles in this process."""
-    from numba.core import event
-
-    class Count(event.TimingListener):
-        def on_start(self, start: object) -> None:
-            super().on_start(start)  # type: ignore[no-untyped-call]
-            if time.perf_counter() - self._ts > SLOW_S:  # what it compiles for itself starts too
-                event.unregister("numba:compile", self)  # type: ignore[no-untyped-call]
-                tell("compiling, once on this machine; later starts take it from a cache")
-
-    event.register("numba:compile", Count())  # type: ignore[no-untyped-call]
+def _find_code_folder() -> Path:
+    """Where the machine code of this state of the code is: it holds other compiled functions, so a
+    change of any file with one asks for it again. That of all but a few states before is removed.
+    """
+    states = find_cache_folder() / "numba"
+    folder = states / compute_code_digest("netsim", "fl", word=b"compiled")
+    with suppress(OSError):  # another process was first, or nothing can be kept here
+        folder.mkdir(parents=True)
+        tell("compiling, once on this machine; later starts take it from a cache")
+        for old in sorted(states.iterdir(), key=os.path.getmtime)[:-_KEPT]:
+            shutil.rmtree(old)
+    return folder
 
 
 def compiled(function: Function) -> Function:
@@ -84,9 +82,9 @@ def find_cache_folder() -> Path:
 
 
 @lru_cache(maxsize=8)
-def compute_code_digest(*packages: str) -> str:
-    """SHA-256 of the source files of packages, with their names; they are read once a process, and
-    nothing is imported.
+def compute_code_digest(*packages: str, word: bytes = b"") -> str:
+    """SHA-256 of the source files of packages, with their names, or of those with a word; they are
+    read once a process, and nothing is imported.
 
     What is kept under it is made again after any change of the code, also between releases.
     """
@@ -95,6 +93,7 @@ def compute_code_digest(*packages: str) -> str:
         spec = importlib.util.find_spec(package)
         for place in sorted(spec.submodule_search_locations or [str(spec.origin)]) if spec else ():
             for path in sorted(Path(place).rglob("*.py")) or [Path(place)]:
-                digest.update(f"{package}/{path.relative_to(place)}\n".encode())
-                digest.update(hashlib.sha256(path.read_bytes()).digest())
+                if word in (text := path.read_bytes()):
+                    digest.update(f"{package}/{path.relative_to(place)}\n".encode())
+                    digest.update(hashlib.sha256(text).digest())
     return digest.hexdigest()

@@ -124,17 +124,12 @@ class Rng:
             for row, o, i in zip(rows, owners, items, strict=True):
                 row[:] = self.make_generator(label, int(o), int(i)).bit_generator.random_raw(count)
             return rows
-        index = np.tile(np.arange(1, blocks + 1), owners.size)
-        words = self._draw_blocks(label, np.repeat(owners, blocks), index, np.repeat(items, blocks))
+        # numpy steps its counter before the first block, which has index 1
+        index = np.tile(np.arange(1, blocks + 1, dtype=_U64), owners.size)
+        item_of, owner_of = (np.repeat(ids.astype(_U64), blocks) for ids in (items, owners))
+        key = map(_U64, _derive_key(self.seed, self.purpose, label))
+        words = _philox(index, item_of, _U64(self.round), owner_of, *key)
         return words.reshape(owners.size, 4 * blocks)[:, :count]
-
-    def _draw_blocks(self, label: str, owner: IntArray, index: IntArray, item: IntArray) -> Words:
-        """Four words of each block (n, 4). numpy steps its counter before the first block, which
-        has index 1.
-        """
-        key0, key1 = _derive_key(self.seed, self.purpose, label)
-        counter = index.astype(_U64), item.astype(_U64), _U64(self.round), owner.astype(_U64)
-        return _philox(*counter, _U64(key0), _U64(key1))
 
 
 # [Salmon 2011, Table 2]

@@ -7,13 +7,11 @@ import os
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any
 
 from netsim.errors import BadInput
 
 VARIABLE = "NETSIM_WORKERS"
-Item = TypeVar("Item")
-Found = TypeVar("Found")
 
 
 def count_workers(usual: int = 1) -> int:
@@ -37,9 +35,12 @@ def use_workers(count: int) -> Generator[None]:
         os.environ[VARIABLE] = before
 
 
-def map_in_threads(work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
+def map_in_threads(work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
     """Results of `work` for each item, in their order; some at once, so that what releases the
     interpreter's lock takes several cores. No item's work may depend on another's.
     """
-    with ThreadPoolExecutor(count_workers()) as pool:
+    count = count_workers()
+    if count == 1:
+        return list(map(work, items))
+    with ThreadPoolExecutor(count) as pool:
         return list(pool.map(work, items))

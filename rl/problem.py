@@ -82,13 +82,12 @@ def _shift_to_total(
     """
     low = limits.each_min_w
     high = limits.each_max_w
-    corner = np.concatenate([low - power_w, high - power_w]) / np.concatenate([slope, slope])
+    corner = np.concatenate([(low - power_w) / slope, (high - power_w) / slope])
     order = corner.argsort()
     corner = corner[order]
     rise = np.concatenate([slope, -slope])[order].cumsum()
-    grown = np.zeros(len(corner))
-    np.multiply(rise[:-1], corner[1:] - corner[:-1], out=grown[1:])
-    total = len(slope) * low + grown.cumsum()
+    grown = (rise[:-1] * (corner[1:] - corner[:-1])).cumsum()
+    total = len(slope) * low + np.concatenate([[0.0], grown])
     return (power_w + np.interp(total_w, total, corner) * slope).clip(low, high)
 
 
@@ -115,7 +114,7 @@ class Problem:
     @cached_property
     def start(self) -> PowerPlan:
         """Average power: where every comparison begins."""
-        return self.evaluate(plan_average(self.objective, self.limits).power_w)
+        return plan_average(self.objective, self.limits)
 
     def act(self, action: FloatArray) -> PowerPlan:
         """The outcome of an action."""

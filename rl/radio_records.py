@@ -294,16 +294,14 @@ def compute_sinrs(
     receiver = reception.Cancellation(
         floor_w, air.residual, air.interference == "all", air.min_sinr
     )
-    x_w = power_w.reshape(-1)
-    sinr = reception.compute_noma_sinr(x_w, outer, cell.reshape(-1), band, receiver).reshape(
-        cell.shape
-    )
+    sent = (power_w.reshape(-1), outer, cell.reshape(-1))
+    order = reception.sort_for_decoding(*sent)
+    sinr = reception.compute_noma_sinr(order, *sent, band, receiver)
     refused = sinr < air.floor_sinr
     if refused.any():  # the others have a higher SINR than before
-        granted = np.where(refused, -1, cell).reshape(-1)
-        again = reception.compute_noma_sinr(x_w, outer, granted, band, receiver)
-        sinr = np.where(refused, sinr, again.reshape(cell.shape))
-    return sinr
+        again = reception.compute_noma_sinr(order[~refused[order]], *sent, band, receiver)
+        sinr = np.where(refused, sinr, again)
+    return sinr.reshape(cell.shape)
 
 
 def _sum_own_strength(h: ComplexArray, round_index: IntArray, cell: IntArray) -> FloatArray:

@@ -171,7 +171,7 @@ class KnownRounds:
 def _compute_mean_costs(recorded: KnownRounds, law: Family, parameters: FloatArray) -> FloatArray:
     look = recorded.look
     dbw = np.concatenate([law.dbw(look, p) for p in parameters])
-    powers_w = limit_to_w(dbw, look.limits).reshape(len(parameters), *look.snr_db.shape)
+    powers_w = np.split(limit_to_w(dbw, look.limits), len(parameters))
     return np.array([recorded.compute_costs(power_w).mean() for power_w in powers_w])
 
 

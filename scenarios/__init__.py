@@ -6,6 +6,7 @@ are first used, so that a short command pays for nothing else.
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,16 +18,7 @@ __all__ = ["load", "open_run", "open_sweep", "open_training", "run", "simulate"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "load":
-        from scenarios.app.study.load import load
-
-        return load
-    if name == "simulate":
-        from scenarios.app.simulation import simulate
-
-        return simulate
-    if name in __all__:
-        from scenarios.app import result
-
-        return getattr(result, name)
-    raise AttributeError(f"module 'scenarios' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'scenarios' has no attribute {name!r}")
+    places = {"load": "study.load", "simulate": "simulation"}
+    return resolve_name(f"scenarios.app.{places.get(name, 'result')}:{name}")

@@ -22,7 +22,7 @@ from netsim.part import Positive, Share
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
 
-_AT_ONCE = 80_000  # numbers of maps that are smoothed at once: they stay in the cache
+_AT_ONCE = 8  # maps that are smoothed at once: temporary ones stay in the cache
 _REACH = 9.0  # widths: what a Gaussian has beyond is rounding
 
 
@@ -73,8 +73,10 @@ def pair_owners_with_sources(view: View) -> tuple[IntArray, IntArray]:
 
 def smooth_maps(score: AnyFloats, grid: PlaceGrid, width_m: float) -> AnyFloats:
     """Maps (k, G) convolved with a Gaussian of peak 1, of many places as far as 9 of its widths;
-    nothing comes from outside the area.
+    nothing comes from outside the area. The maps themselves, where the width is 0.
     """
+    if width_m <= 0:
+        return score
     surface = score.reshape(len(score), grid.ny, grid.nx)
     for axis, cell_m in zip((2, 1), grid.cell_m.tolist(), strict=True):
         offset_m = np.arange(surface.shape[axis]) * cell_m
@@ -91,41 +93,23 @@ def smooth_maps(score: AnyFloats, grid: PlaceGrid, width_m: float) -> AnyFloats:
     return surface.reshape(score.shape)
 
 
-def find_highest_apart(
-    score: AnyFloats, place_m: FloatArray, named_m: FloatArray, apart_m: float
-) -> FloatArray:
-    """The best place (n, 2) of scores (n, G) at least `apart_m` from all places named before (n, j,
-    2).
-
-    NaN where there is no such place, or where the scores are all alike. The first of equal ones is
-    taken.
-    """
-    best = np.full((len(score), 2), np.nan)
-    x, y = np.ascontiguousarray(place_m.T)
-    for i, row in enumerate(score):  # a row at a time stays in the cache
-        if row.max() <= row.min():
-            continue
-        far = row
-        before = named_m[i]
-        for x0, y0 in before[np.isfinite(before).all(axis=1)]:
-            far = np.where((x - x0) ** 2 + (y - y0) ** 2 >= apart_m**2, far, -np.inf)
-        index = far.argmax()
-        if np.isfinite(far[index]):
-            best[i] = place_m[index]
-    return best
-
-
 def find_highest_places(
     score: AnyFloats, place_m: FloatArray, apart_m: float, count: int
 ) -> FloatArray:
     """The highest places (n, count, 2) of scores (n, G), best first, `apart_m` from each other; NaN
-    where there are no more.
+    where there are no more, or where the scores are all alike. The first of equal ones is taken.
     """
-    named_m = np.zeros((len(score), 0, 2))
-    for _ in range(count):
-        named_m = np.concatenate(
-            [named_m, find_highest_apart(score, place_m, named_m, apart_m)[:, None]], axis=1
-        )
+    named_m = np.full((len(score), count, 2), np.nan)
+    x, y = np.ascontiguousarray(place_m.T)
+    for far, best_m in zip(score, named_m, strict=True):  # a row at a time stays in the cache
+        if far.max() <= far.min():
+            continue
+        for rank in range(count):
+            index = far.argmax()
+            if not np.isfinite(far[index]):
+                break
+            best_m[rank] = x0, y0 = place_m[index]
+            far = np.where((x - x0) ** 2 + (y - y0) ** 2 >= apart_m**2, far, -np.inf)
     return named_m
 
 
@@ -188,9 +172,9 @@ class NamesPlaces(Attack):
         more.
         """
         named_m = np.empty((len(score), count, 2))
-        for rows in split_blocks(len(score), _AT_ONCE // len(grid) + 1):
-            block = smooth_maps(score[rows], grid, width_m) if width_m > 0 else score[rows]
-            named_m[rows] = find_highest_places(block, grid.place_m, self.apart_m, count)
+        for rows in split_blocks(len(score), _AT_ONCE):
+            maps = smooth_maps(score[rows], grid, width_m)
+            named_m[rows] = find_highest_places(maps, grid.place_m, self.apart_m, count)
         return named_m
 
     def find_best_of_all(self, maps: PlaceMaps, area: Area, count: int) -> FloatArray:

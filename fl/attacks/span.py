@@ -236,8 +236,7 @@ class Span(AddsMaps, kind="span"):
             height = np.where(np.isfinite(height), height, 0.0)  # no place is far enough: none
             yield place[highest], height
             peak_m = place_m[highest]
-            square_m2 = (x_m - peak_m[:, :1]) ** 2 + (y_m - peak_m[:, 1:]) ** 2
-            is_near |= square_m2 < self.apart_m**2
+            is_near |= (x_m - peak_m[:, :1]) ** 2 + (y_m - peak_m[:, 1:]) ** 2 < self.apart_m**2
             if number + 1 < self.answers:
                 columns = rotate_to_principal(_read_around(grid, reader.read_positions, peak_m))
                 columns = normalise_columns(columns, _PROJECTED, _ROUNDING_OF_PRODUCTS)
@@ -341,8 +340,7 @@ def find_principal_columns(matrix: FloatArray, k: int, rng: Rng) -> FloatArray:
     for _ in range(_SWEEPS):
         across = np.linalg.qr(matrix.transpose(0, 2, 1) @ basis)[0]
         basis = np.linalg.qr(matrix @ across)[0]
-    u, s, _ = np.linalg.svd(basis.transpose(0, 2, 1) @ matrix, full_matrices=False)
-    return (basis @ (u * s[:, None, :]))[:, :, :k]
+    return basis @ find_principal_columns(basis.transpose(0, 2, 1) @ matrix, k, rng)
 
 
 def rotate_to_principal(columns: FloatArray) -> FloatArray:

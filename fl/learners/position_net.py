@@ -43,9 +43,9 @@ class PositionNet(LocalTraining, LayeredLearner):
     """public standard deviation of RSRP, dB: scale of standardised labels"""
 
     central: ClassVar[LocalTraining] = LocalTraining(
-        learning_rate=1e-3, batch_size=64, optimiser=Adam(), precision=32
+        learning_rate=2e-3, batch_size=64, optimiser=Adam(), precision=32
     )
-    """options of central training"""
+    """options of central training; the learning rate falls from this one to 0"""
 
     @staticmethod
     def standardise_by_area(public: Public) -> tuple[FloatArray, FloatArray]:
@@ -101,7 +101,8 @@ class PositionNet(LocalTraining, LayeredLearner):
         self, model: Model, model_of: IntArray, position_m: FloatArray
     ) -> FloatArray | float:
         """The part of RSRP (N,) that is not learnt."""
-        return 0.0
+        level_dbm = model.constants.get("level_dbm")
+        return 0.0 if level_dbm is None else level_dbm[model_of]
 
     def _get_label_mean_dbm(self, constants: dict[str, FloatArray]) -> FloatArray:
         """Public mean (n_model,) of labels in dB or dBm."""
@@ -160,21 +161,29 @@ class PositionNet(LocalTraining, LayeredLearner):
         return DenseUpdates(data.ue, data.model, data.count.astype(float), values, bound=bound)
 
     def train_from_scratch(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model:
-        """As one UE for each model that holds all its samples, with Adam.
+        """As one UE for each model that holds all its samples, with Adam that starts anew in every
+        pass, at learning rates that fall linearly to 0.
 
-        In single precision, which is faster and as good [Kingma and Ba 2015, Algorithm 1]. A model
-        without samples stays as it starts.
+        In single precision, which is faster and as good [Kingma and Ba 2015, Algorithm 1]. Raw
+        labels are learnt as differences to their public mean, which the new model's constants keep.
+        A model without samples stays as it starts.
         """
-        settings = dict(self.central) | {"local_epochs": epochs}
         start = self._draw_weights(model, rng)
+        constants = dict(model.constants)
+        if self.labels == "raw" and "rsrp_mean_dbm" in constants:
+            constants["level_dbm"] = self._get_label_mean_dbm(constants)
         order = np.argsort(samples.model, kind="stable")
         number = np.arange(len(start))
         ptr = compute_bounds(np.bincount(samples.model, minlength=len(start)))
         x, y = samples.x[order], samples.y[order]
         everything = Local(np.zeros_like(number), number, ptr, x, y, np.zeros(len(order)))
-        central = self.model_copy(update=settings)
-        updates = central.train(replace(model, parameters=start), everything, rng)
-        return replace(model, parameters=start + updates.values)
+        trained = replace(model, parameters=start, constants=constants)
+        for epoch in range(epochs):
+            rate = self.central.learning_rate * (1 - (epoch + 0.5) / epochs)
+            central = self.model_copy(update=dict(self.central) | {"learning_rate": rate})
+            updates = central.train(trained, everything, replace(rng, round=epoch))
+            trained = replace(trained, parameters=trained.parameters + updates.values)
+        return trained
 
     def compute_record_gradients(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray

@@ -248,7 +248,8 @@ class RsrpNet(PositionNet, RegressionTraining, _Profiled, kind="rsrp-net"):
     def _predict_prior_dbm(
         self, model: Model, model_of: IntArray, position_m: FloatArray
     ) -> FloatArray:
-        return self.prior.predict_dbm(model.constants, model_of, position_m)
+        level_dbm = super()._predict_prior_dbm(model, model_of, position_m)
+        return self.prior.predict_dbm(model.constants, model_of, position_m) + level_dbm
 
     def _get_label_mean_dbm(self, constants: dict[str, FloatArray]) -> FloatArray:
         mean_dbm = constants["rsrp_mean_dbm"]  # 0 for differences to a prior

@@ -11,7 +11,6 @@ import math
 from math import nan
 
 import numpy as np
-from scipy.special import stdtrit
 
 from netsim.columns import rank_values
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -61,6 +60,8 @@ def compute_auc_with_interval(
             variance += ((1.0 - low) / 2) ** 2  # the largest
     variance += (_sum_groups(off, group) ** 2).sum()
     area = placed[member].mean()
+    from scipy.special import stdtrit  # here, since it loads for long
+
     half = stdtrit(max(fewest - 1, 1), _TAIL) * math.sqrt(variance)
     return area, max(area - half, low), min(area + half, 1.0)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fl.networks.mlp import Mlp
 from fl.networks.training import Batches, Gradients, train_networks
-from fl.optimisers import RegressionTraining
+from fl.optimisers import RegressionTraining, Sgd
 from fl.types import Local
 from netsim.compiled import compiled
 from netsim.rng import Rng
@@ -52,69 +52,95 @@ def train_regression(
         return _Regression(net, read(rows), settings, rng)
 
     first = start.astype(settings.dtype)
-    return train_networks(first, data, settings, rng, together, begin)
+    return train_networks(first, data, settings, together, begin)
 
 
 class _Regression(Gradients):
     """Gradients of mean squared errors on data of k UEs, those with the most steps first."""
 
     def __init__(self, net: Mlp, data: Local, settings: RegressionTraining, rng: Rng) -> None:
-        self.settings = settings
-        self.rng = rng
+        super().__init__(data, settings, rng)
+        self.dropout = settings.dropout
         self.units = net.sizes[1:-1]
-        self.row = data.row
-        self.most = settings.compute_batch_sizes(data.count)[0]
-        self.shape = _Shape.from_settings(net, settings, self.most)
+        self.samples = settings.compute_batch_sizes(data.count)[0]
+        self.shape = _Shape.from_settings(net, settings, self.samples)
         inputs = np.column_stack([data.x, np.ones(len(data.x))])
         self.x = inputs.astype(settings.dtype)
         self.y = np.asarray(data.y, dtype=settings.dtype)
-        self.g = np.zeros((len(self.row), net.n_parameters), settings.dtype)
-        self.loss = np.zeros(len(self.row))
+        self.g = np.zeros((len(data.ue), net.n_parameters), settings.dtype)
+        self.loss = np.zeros(len(data.ue))
 
     def compute(self, w: FloatArray, batches: Batches) -> FloatArray:
-        k = len(w)
-        g = self.g[:k]
+        g = self.g[: len(w)]
         masks = self._draw_masks(batches)
-        _write_gradients(w, g, self.x, self.y, masks, batches, self.shape, self.loss[:k])
+        for i, slope in enumerate(g):
+            chosen = batches.order[batches.start[i] : batches.end[i]]
+            self.loss[i] = _write_gradient(
+                w[i], slope, self.x[chosen], self.y[chosen], masks[i], self.shape
+            )
         return g
 
     def limit(self, g: FloatArray) -> None:
+        shape = self.shape
+        g[:, : shape.first[shape.frozen]] = 0.0
+        for row, loss in zip(g, self.loss, strict=False):
+            _limit_step(row, shape.most * loss)
+
+    def train(
+        self, start: FloatArray, values: FloatArray, rows: IntArray, offset: FloatArray | None
+    ) -> None:
         settings = self.settings
-        g[:, : self.shape.first[settings.frozen_layers]] = 0.0
-        if settings.step_limit == "polyak":
-            _limit_steps(g, POLYAK / settings.learning_rate * self.loss[: len(g)])
+        changed = settings.proximal or settings.weight_decay or self.dropout
+        if changed or type(settings.optimiser) is not Sgd:
+            return super().train(start, values, rows, offset)
+        data = self.data
+        size = settings.compute_batch_sizes(data.count)
+        rate = start.dtype.type(settings.learning_rate)
+        orders = np.stack([self.draw_order(epoch) for epoch in range(settings.local_epochs)])
+        _descend(
+            start,
+            values,
+            rows,
+            data.model,
+            self.x,
+            self.y,
+            orders,
+            data.ptr,
+            size,
+            rate,
+            self.shape,
+        )
 
     def _draw_masks(self, batches: Batches) -> FloatArray:
         """Inverted dropout masks (k, B, hidden units) of a batch of B samples at most; without
         dropout B is 0.
         """
-        row = self.row[: len(batches.start)]
-        dropout = self.settings.dropout
-        if not dropout:
+        row = self.data.row[: len(batches.start)]
+        if not self.dropout:
             return np.empty((len(row), 0, 0), dtype=self.settings.dtype)
         stream = f"dropout{batches.epoch}.{batches.start[0]}"
         unit = [
-            self.rng.uniform(f"{stream}.{layer}", row, (self.most, units))
+            self.rng.uniform(f"{stream}.{layer}", row, (self.samples, units))
             for layer, units in enumerate(self.units)
         ]
-        is_kept = np.concatenate(unit, axis=2) >= dropout
-        return (is_kept / (1.0 - dropout)).astype(self.settings.dtype)
+        is_kept = np.concatenate(unit, axis=2) >= self.dropout
+        return (is_kept / (1.0 - self.dropout)).astype(self.settings.dtype)
 
 
-def _limit_steps(g: FloatArray, limit: FloatArray) -> None:
-    """Multiplies gradients g (k, d) by min(1, most / |g|^2), most (k,); those within keep their
-    bits.
-    """
-    # of several rows einsum adds up so many numbers at a time, of one row more
-    parts = np.split(g, range(8192, g.shape[1], 8192), axis=1)
-    squared = sum(np.einsum("kd,kd->k", part, part, dtype=float) for part in parts)
-    steep = np.flatnonzero(squared > limit)
-    g[steep] *= (limit[steep] / squared[steep]).astype(g.dtype)[:, None]
+@compiled
+def _limit_step(g: FloatArray, most: float) -> None:
+    """Multiplies a gradient g (d,) by min(1, most / |g|^2); one within keeps its bits."""
+    if most < np.inf:
+        wide = g.astype(np.float64)
+        squared = np.dot(wide, wide)
+        if squared > most:
+            g *= g.dtype.type(most / squared)
 
 
 class _Shape(NamedTuple):
     """Units of each layer, the inputs first; where each layer's parameters begin; the activation;
-    layers that need no gradient; and the largest norm of a sample's gradient, or infinity.
+    layers that need no gradient; the largest norm of a sample's gradient; and the largest squared
+    norm of a batch's over its loss, or infinity.
     """
 
     sizes: IntArray
@@ -122,6 +148,7 @@ class _Shape(NamedTuple):
     activation: int
     frozen: int
     clip: float
+    most: float
 
     @classmethod
     def from_settings(cls, net: Mlp, settings: RegressionTraining, batch: int) -> _Shape:
@@ -136,37 +163,55 @@ class _Shape(NamedTuple):
             ACTIVATIONS.index(net.activation),
             settings.frozen_layers,
             clip,
+            POLYAK / settings.learning_rate if settings.step_limit == "polyak" else np.inf,
         )
 
 
 @compiled
-def _write_gradients(
-    w: FloatArray,
-    g: FloatArray,
+def _descend(
+    start: FloatArray,
+    values: FloatArray,
+    rows: IntArray,
+    model: IntArray,
     z: FloatArray,
     y: FloatArray,
-    masks: FloatArray,
-    batches: Batches,
+    orders: IntArray,
+    ptr: IntArray,
+    size: IntArray,
+    rate: float,
     shape: _Shape,
-    loss: FloatArray,
 ) -> None:
-    """Writes g (k, d) and loss (k,): gradients and values of the mean squared error of networks w
-    (k, d), each on its batch of samples z (N, inputs + 1), whose last number is 1, and y (N,).
-    Entries of frozen layers are left alone.
-
-    masks (k, B, hidden units) multiply activations; with B = 0 there are none. Weights and biases
-    of a layer are one matrix (in + 1, out).
+    """Writes to values[rows] updates of plain gradient descent from start[model], in all epochs'
+    orders (n, N): a UE ends before the next begins, so all that it needs stays in the cache.
     """
-    for i in range(len(w)):
-        chosen = batches.order[batches.start[i] : batches.end[i]]
-        loss[i] = _write_gradient(w[i], g[i], z[chosen], y[chosen], masks[i], shape)
+    masks = np.empty((0, 0), start.dtype)
+    g = np.zeros(start.shape[1], start.dtype)
+    for i in range(len(rows)):
+        before = start[model[i]]
+        w = before.copy()
+        for order in orders:
+            for first in range(ptr[i], ptr[i + 1], size[i]):
+                chosen = order[first : min(first + size[i], ptr[i + 1])]
+                loss = _write_gradient(w, g, z[chosen], y[chosen], masks, shape)
+                _limit_step(g, shape.most * loss)
+                for j in range(len(w)):
+                    w[j] -= rate * g[j]
+        row = values[rows[i]]
+        for j in range(len(w)):
+            row[j] = w[j] - before[j]
 
 
 @compiled
 def _write_gradient(
     w: FloatArray, g: FloatArray, x: FloatArray, y: FloatArray, masks: FloatArray, shape: _Shape
 ) -> float:
-    """The same of one network w (d,) and its batch x (n, inputs + 1), y (n,); returns the loss."""
+    """Writes g (d,), the gradient of the mean squared error of a network w (d,) on its batch x (n,
+    inputs + 1), whose last number is 1, and y (n,); returns the error. Entries of frozen layers are
+    left alone.
+
+    masks (B, hidden units) multiply activations; with B = 0 there are none. Weights and biases of a
+    layer are one matrix (in + 1, out).
+    """
     n = len(x)
     last = len(shape.sizes) - 2
     unit = 0

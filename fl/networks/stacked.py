@@ -358,12 +358,13 @@ class StackedModule:
 
         def begin(rows: Local) -> _StackedGradients:
             torch.manual_seed(int(rng.uniform("module", rows.row[:1])[0] * 2**53))
-            return _StackedGradients(self, read(rows), settings.sample_clip)
+            return _StackedGradients(self, read(rows), settings, rng)
 
         # clipped gradients are added up in double precision
         first = start.astype(float if clips else settings.dtype)
         with torch.random.fork_rng(), self.code.blame("training"):
-            return train_networks(first, data, settings, rng, together, begin, offset)
+            # blocks in turn: they share a module, and the stream of torch
+            return train_networks(first, data, settings, together, begin, offset, map)
 
     # -- asking
 
@@ -424,9 +425,10 @@ def sum_clipped(gradient: Tensor, clip: float) -> Tensor:
 class _StackedGradients(Gradients):
     """Gradients by autograd, of samples that are cut to norm clip one by one."""
 
-    def __init__(self, net: StackedModule, data: Local, clip: float | None) -> None:
+    def __init__(self, net: StackedModule, data: Local, settings: LocalTraining, rng: Rng) -> None:
+        super().__init__(data, settings, rng)
         self.net = net
-        self.clip = clip
+        self.clip = settings.sample_clip
         self.x = torch.from_numpy(data.x).to(net.device)
         self.y = net.to_labels(np.zeros(len(data.x)) if data.y is None else data.y)
 

@@ -74,11 +74,6 @@ class Limits(Part):
         inside = np.clip(power_w, low, high)
         total = inside.sum(axis=1, keepdims=True)
         target = np.clip(total, self.total_min_w, self.total_max_w)
-        off = np.flatnonzero(total != target)
-        if not len(off):
-            return inside
-        power_w = power_w[off]
-        target = target[off]
         below = low - power_w.max(axis=1, keepdims=True)
         above = high - power_w.min(axis=1, keepdims=True)
         for _ in range(_BISECTIONS):
@@ -86,8 +81,7 @@ class Limits(Part):
             short = np.clip(power_w + middle, low, high).sum(axis=1, keepdims=True) < target
             below = np.where(short, middle, below)
             above = np.where(short, above, middle)
-        inside[off] = np.clip(power_w + above, low, high)
-        return inside
+        return np.where(total == target, inside, np.clip(power_w + above, low, high))
 
 
 @frozen

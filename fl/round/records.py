@@ -58,8 +58,14 @@ def write_round(recorder: Recorder, world: World, learning: Learning, outcome: R
         time_s = sent.arrived_s
         _append_rows(recorder, "malicious", malicious, made, sent, round=number, time_s=time_s)
     recorder.write("metrics", to_columns("metrics", [{**merged, **row} for row in metrics]))
-    facts = replace(outcome.facts, time_s=asked_s)
-    write_request(recorder, state.ledger, facts, last.merged_s, collected, outcome.spends)
+    write_request(
+        recorder,
+        state.ledger,
+        replace(outcome.facts, time_s=asked_s),
+        last.merged_s,
+        collected,
+        outcome.spends,
+    )
     measured = collected.taken.measured
     for merge in merges:
         write_uploads(

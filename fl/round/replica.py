@@ -119,7 +119,6 @@ class PublicReplica:
         name = self.phase.name
         base = self.base
         n = len(received.updates.ue)
-        is_targeted = np.ones(n, dtype=np.bool_)
         weights = np.ones(n)
         after = base
         if learning.threat.observes != "updates":
@@ -135,5 +134,5 @@ class PublicReplica:
                 states_of_play |= {word: states[word] for word in states_of_play}
         models = (base, after)
         return learning.threat.grant_view(
-            learning.learner, name, received, weights, is_targeted, models, rng
+            learning.learner, name, received, weights, received.decoded, models, rng
         )

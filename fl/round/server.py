@@ -411,9 +411,11 @@ class LearningServer:
         """Go on from a state of the process that plays, with what attackers remember in this
         one.
         """
-        parts = self.state.parts.items()
-        known = ("attack.", "names", "membership")
-        state.parts |= {word: part for word, part in parts if word.startswith(known)}
+        state.parts |= {
+            word: part
+            for word, part in self.state.parts.items()
+            if word.startswith(("attack.", "names", "membership"))
+        }
         for name in ("leakage", "whereabouts", "linking", "concluded"):
             setattr(state, name, getattr(self.state, name))
         self.state = state

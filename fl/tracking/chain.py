@@ -171,20 +171,16 @@ def _build_axis_matrices(grid: PlaceGrid, sigma_m: float) -> list[FloatArray]:
     """Along y and x, the probability (n, n) of coming from the middle of a cell into each by a
     Gaussian.
     """
-    width_m, height_m = grid.cell_m
-    y = _build_axis_matrix(grid.ny, height_m, sigma_m)
-    return [y, _build_axis_matrix(grid.nx, width_m, sigma_m)]
-
-
-def _build_axis_matrix(n: int, side_m: float, sigma_m: float) -> FloatArray:
-    """The matrix (n, n) of one axis of n cells of this side."""
-    number = np.arange(n)
-    away = np.abs(number[:, None] - number)
-    sigma = sigma_m / side_m
-    upper = ndtr((0.5 - away) / sigma)
-    mass = upper - ndtr((-0.5 - away) / sigma)
-    mass[mass < _NEVER] = 0.0
-    return mass / mass.sum(axis=1, keepdims=True)
+    matrices = []
+    for n, side_m in zip((grid.ny, grid.nx), grid.cell_m[::-1], strict=True):
+        number = np.arange(n)
+        away = np.abs(number[:, None] - number)
+        sigma = sigma_m / side_m
+        upper = ndtr((0.5 - away) / sigma)
+        mass = upper - ndtr((-0.5 - away) / sigma)
+        mass[mass < _NEVER] = 0.0
+        matrices.append(mass / mass.sum(axis=1, keepdims=True))
+    return matrices
 
 
 def _factorise(axes: list[FloatArray]) -> Factors:

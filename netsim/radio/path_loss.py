@@ -365,21 +365,28 @@ def _compute_sloped_db(pairs: Pairs, slopes: _Slopes) -> FloatArray:
     decades = np.maximum(pairs.distance_3d_m, slopes.min_m)
     np.log10(decades, out=decades)
     los = np.zeros(decades.shape, bool) if pairs.los is None else pairs.los
-    return _join_slopes(decades, los, slopes)
+    _join_slopes(decades, los, *slopes[1:])
+    return decades
 
 
 @compiled
-def _join_slopes(decades: FloatArray, los: BoolArray, slopes: _Slopes) -> FloatArray:
-    """Loss (n, n_bs), in place of log10 d."""
+def _join_slopes(
+    decades: FloatArray,
+    los: BoolArray,
+    first_db: float,
+    near_db: float,
+    beyond_db: FloatArray,
+    hidden_first_db: FloatArray,
+    hidden_db: float,
+) -> None:
+    """Put the loss (n, n_bs) in place of log10 d; the rest as in `_Slopes`."""
     for i in range(len(decades)):
-        row = min(i, len(slopes.beyond_db) - 1)
+        row = min(i, len(beyond_db) - 1)
         for b in range(decades.shape[1]):
             d = decades[i, b]
-            near_db = max(slopes.near_db * d, 40.0 * d - slopes.beyond_db[row, b])
-            seen_db = slopes.first_db + near_db
-            hidden_db = slopes.hidden_db * d + slopes.hidden_first_db[row, b]
-            decades[i, b] = seen_db if los[i, b] else max(seen_db, hidden_db)
-    return decades
+            seen = first_db + max(near_db * d, 40.0 * d - beyond_db[row, b])
+            hidden = hidden_db * d + hidden_first_db[row, b]
+            decades[i, b] = seen if los[i, b] else max(seen, hidden)
 
 
 def compute_urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:

@@ -32,15 +32,24 @@ def group_by_power(received_w: FloatArray, serving: IntArray, size: int) -> IntA
     return np.where(serving >= 0, rank_in_cells(serving, -received_w) // size, 0)
 
 
+def sort_for_decoding(power_w: FloatArray, outer: FloatArray, serving: IntArray) -> IntArray:
+    """Those of UEs with powers (n,) that have a cell (k,), by cell, then from the strongest
+    received power to the weakest; outer (n, n_bs, antennas^2): `compute_outer_products`.
+    """
+    has = np.flatnonzero(serving >= 0)
+    square = outer[has, serving[has], : math.isqrt(outer.shape[2])].sum(axis=1)
+    return has[np.lexsort((-power_w[has] * square, serving[has]))]
+
+
 def compute_noma_sinr(
+    order: IntArray,
     power_w: FloatArray,
     outer: FloatArray,
     serving: IntArray,
     group_of: IntArray,
     receiver: Cancellation,
 ) -> FloatArray:
-    r"""SINR (n,), 0 without a cell, of UEs that send over links whose `compute_outer_products` are
-    (n, n_bs, antennas^2)::
+    r"""SINR (n,) of UEs (k,) that send, in the order of `sort_for_decoding`, 0 for others::
 
         gamma_k = x_k ||h_k||^4 / ( sum_later x_j |h_k^H h_j|^2 + r sum_earlier x_j |h_k^H h_j|^2
                                     + sum_other-cells x_j |h_k^H h_jb|^2 + ||h_k||^2 N )
@@ -49,34 +58,10 @@ def compute_noma_sinr(
     inner product of the UE's outer product and a running sum of others, and time grows with n n_bs
     antennas^2. UEs of different groups do not meet.
     """
-    order = sort_for_decoding(power_w, outer, serving)
-    return compute_sorted_sinr(order, power_w, outer, serving, group_of, receiver)
-
-
-def sort_for_decoding(power_w: FloatArray, outer: FloatArray, serving: IntArray) -> IntArray:
-    """UEs with a cell (k,) of `compute_noma_sinr`, by cell, then from the strongest to the weakest
-    there.
-    """
-    has = np.flatnonzero(serving >= 0)
-    square = outer[has, serving[has], : math.isqrt(outer.shape[2])].sum(axis=1)
-    return has[np.lexsort((-power_w[has] * square, serving[has]))]
-
-
-def compute_sorted_sinr(
-    order: IntArray,
-    power_w: FloatArray,
-    outer: FloatArray,
-    serving: IntArray,
-    group_of: IntArray,
-    receiver: Cancellation,
-) -> FloatArray:
-    """As `compute_noma_sinr`, of UEs (k,) in the order of `sort_for_decoding`; the others are
-    silent.
-    """
     sinr = np.zeros(len(serving))
     on = order[np.argsort(group_of[order], kind="stable")]
-    n, _, size = outer.shape
-    flat = outer.reshape(n, -1)
+    n, n_bs, size = outer.shape
+    flat = outer.reshape(n, n_bs * size)
     sinr[on] = _compute_sorted_sinr(
         on, power_w[on], flat, size, serving[on], group_of[on], receiver
     )

@@ -347,6 +347,6 @@ class Noma(SharedBand, kind="noma"):
             noise_w, self.sic_residual, self.interference == "all", self.min_sinr()
         )
         order = cohort.decoding_order
-        return reception.compute_sorted_sinr(
+        return reception.compute_noma_sinr(
             order[on[order]], cohort.power_w, cohort.outer, cohort.serving, group_of, receiver
         )

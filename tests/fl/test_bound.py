@@ -82,6 +82,7 @@ def test_the_law_is_its_formula(order, criterion, moving):
     x = powers(5)
     expected = [by_hand(objective, v) for v in x]
     assert_allclose(objective(x), expected, rtol=1e-12)
+    assert (objective(x, objective.find_switch(x)) == objective(x)).all()
 
 
 def test_the_contraction_in_both_forms():

@@ -28,6 +28,7 @@ from fl.types import Public, RoundContext, SampleFormat
 from netsim.columns import number_row
 from netsim.geometry import Area
 from netsim.rng import Streams
+from netsim.workers import use_workers
 from scenarios.app.result import run
 from scenarios.app.results.folder import read_record_table
 
@@ -230,14 +231,18 @@ def test_a_sample_that_overflows_counts_as_zero():
     assert_allclose(update, expected, rtol=1e-9, atol=1e-12)
 
 
-@mark.parametrize("bits, dropout", [(32, 0.3), (64, 0.0)])
-def test_thousands_of_devices_train_as_each_alone(bits, dropout):
+@mark.parametrize("bits, dropout, limit", [(32, 0.3, "none"), (64, 0.0, "polyak")])
+def test_thousands_of_devices_train_as_each_alone(bits, dropout, limit):
+    """Whatever shares their blocks, and on one to three threads."""
     net = Mlp((5, 9, 6, 1), "elu")
     counts = default_rng(1).integers(0, 45, 3000)
     data = cohort(counts.tolist())
-    settings = recipe("elu", dropout=dropout, precision=bits)[2]
-    start = weights(net)
+    settings = recipe("elu", dropout=dropout, precision=bits, step_limit=limit)[2]
+    start = 3 * weights(net)
     updates = train_regression(net, start, data, settings, RNG)
+    for count in (2, 3):
+        with use_workers(count):
+            assert_array_equal(train_regression(net, start, data, settings, RNG), updates)
     assert_array_equal(updates.any(axis=1), counts > 0)
     for count in (20, 21, 1):
         for row in np.flatnonzero(counts == count)[:2]:

@@ -17,7 +17,7 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx, mark
 from rows import read_yaml
-from scipy.stats import binomtest
+from scipy.stats import binomtest, rankdata
 from tabled import cases
 
 from fl.attacks.base import View
@@ -28,7 +28,11 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.learners.torch_net import TorchNet
 from fl.membership.base import AskedRecords, GradientNorm, GradientRegression, LossThreshold
 from fl.membership.membership import Membership, _centre_scores, _find_targets, infer_membership
-from fl.membership.roc import compute_auc_with_interval, compute_tpr_percent_with_interval
+from fl.membership.roc import (
+    _compute_placements,
+    compute_auc_with_interval,
+    compute_tpr_percent_with_interval,
+)
 from fl.membership.shadow_models import Lira, Rmia
 from fl.round import server
 from fl.types import HeldOut, Model, Public, SampleFormat
@@ -71,6 +75,19 @@ class TestRoc:
         assert change == approx(result - compute_auc_with_interval(before, is_member)[0], abs=1e-12)
         assert low <= change <= high
         assert compute_auc_with_interval(score, is_member, before=score)[0] == 0.0
+
+    @mark.parametrize("nan_at", [None, 0, 7])
+    def test_placements_have_the_bits_of_ranks(self, nan_at):
+        score = RNG.uniform("ranks", [0], (40,))[0].round(1)
+        score[3] = np.inf
+        if nan_at is not None:
+            score[nan_at] = np.nan
+        member = np.arange(40) % 3 == 0
+        expected = rankdata(score)
+        for side in (member, ~member):
+            expected[side] = (expected[side] - rankdata(score[side])) / (40 - side.sum())
+        expected = np.where(member, expected, 1 - expected)
+        assert_array_equal(_compute_placements(score, member), expected)
 
     def test_ends(self):
         high = np.arange(10.0, 20.0)

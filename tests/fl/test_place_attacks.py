@@ -561,6 +561,26 @@ class TestPlaceGrid:
         )
 
 
+def test_a_map_is_searched_as_if_it_were_the_only_one():
+    grid = PlaceGrid.from_area(Area(0.0, 0.0, 300.0, 200.0), 20, 1, "span")
+    score = default_rng(3).integers(0, 5, (20, len(grid))).astype(np.float32)
+    score[3] = 2.0
+    score[9, 5] = np.nan
+    attack = Span(apart_m=150.0)
+    for width_m in (0.0, 30.0):
+        found_m = attack.find_best(score, grid, 3, width_m)
+        alone_m = [attack.find_best(row[None], grid, 3, width_m)[0] for row in score]
+        assert_array_equal(found_m, alone_m)
+        assert np.isnan(found_m[[3, 9]] if width_m == 0 else found_m[9]).all()
+    for row, places_m in zip(score, attack.find_best(score, grid, 3), strict=True):
+        allowed = np.full(len(grid), row.max() > row.min())
+        for place_m in places_m[np.isfinite(places_m[:, 0])]:
+            best = row[allowed].max()
+            at = np.flatnonzero(allowed & (row == best))[0]
+            assert_array_equal(place_m, grid.place_m[at])
+            allowed &= norm(grid.place_m - place_m, axis=1) >= 150.0
+
+
 @mark.parametrize("side_m", [1_000.0, 20_000.0, 26_000.0, 75_000.0])
 def test_cells_of_any_area_make_at_most_a_million_places_and_wide_ones_are_said(side_m):
     area = Area(0.0, 0.0, side_m, side_m / 1.5)

@@ -157,6 +157,20 @@ def test_motion_is_stochastic_and_has_an_adjoint():
             assert uses[u] == approx(np.array(shares) / sum(shares), rel=1e-4)
 
 
+def test_motion_leaves_out_what_is_too_small_to_be_seen_or_to_be_fast():
+    motion = Motion(grid(100, 60, 10_000.0), np.array([150.0, 250.0]))
+    prior = np.full((1, 60, 100), 1 / 6000, np.float32)
+    one = np.zeros_like(prior)
+    one[0, 7, 3] = 1.0
+    leg = RoundOfMotion(np.array([[0.3, 0.4, 0.2, 0.1]]), prior)
+    moved = motion.move_forward(one, leg)[0].reshape(-1)
+    assert moved == approx(one.reshape(-1) @ dense(motion, leg.weight[0], prior), rel=1e-6)
+    along_y, along_x = motion._gaussians[0][0]
+    assert (along_x == 0).any()
+    for matrix in (along_y, along_x):
+        assert ((matrix == 0) | (matrix > 1e-21)).all()
+
+
 def test_permuted_ues_are_equal_to_the_bit_and_groups_change_nothing():
     rng = default_rng(5)
     n = 11

@@ -64,14 +64,14 @@ def names():
     """All built-in studies; one with a training stands twice, as a run and as a training."""
     return [
         name
-        for item in list_bundled()
-        for name in ([item, item + TRAINED] if load_train(item) else [item])
+        for item, path in list_bundled().items()
+        for name in ([item, item + TRAINED] if has_training(path) else [item])
     ]
 
 
-def load_train(name):
-    """Whether a study has a training."""
-    return "\ntrain:" in list_bundled()[name].read_text(encoding="utf-8")
+def has_training(path):
+    """Whether the study of a file has a training."""
+    return "\ntrain:" in path.read_text(encoding="utf-8")
 
 
 def needs_data(name):

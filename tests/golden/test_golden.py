@@ -25,8 +25,12 @@ from golden import (
 from rows import read_cells
 from sketch import TOLERANCE, column, compare_worlds, differences, sketch
 
+from netsim.workers import use_workers
+
 SLOW = set(
     """
+assess/geolife
+assess/santa-monica
 city/asynchronous
 cities/pedestrians
 power/city (training)
@@ -138,6 +142,20 @@ def test_a_short_run_plays_and_its_world_is_the_golden_one(name, tmp_path):
     assert summary["rounds.played"] == min(ROUNDS, possible)
     text = {"density": "rank_correlation", "torch": "accuracy_percent"}.get(kind, "rmse_db")
     assert summary[f"utility.{text}"] is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names())
+def test_a_short_run_has_the_same_bytes_with_two_workers(name, tmp_path):
+    skip_without_data(name)
+    written = []
+    for workers in ("1", "2"):
+        with use_workers(int(workers)):
+            play(name, tmp_path / workers)
+        written.append(
+            {path.name: path.read_bytes() for path in (tmp_path / workers).glob("*.csv")}
+        )
+    assert written[0] == written[1] != {}
 
 
 def test_every_study_has_golden_numbers_and_nothing_else_has():

@@ -112,9 +112,9 @@ ROWS = {
     ),
     "uploads": (
         uploads.rows,
-        (uploads.Bench((2, 3), (2,), 2, SHORT, 3, ((1, LONG), (4, SHORT))), 0),
+        (uploads.Bench((2, 3), (2,), 2, SHORT, ((2, LONG), (3, SHORT))), 0),
         None,
-        ".-?.+?..?.+",
+        "..?-+?-+?..?.+",
     ),
     "world": (
         command.world,
@@ -289,6 +289,23 @@ def test_loops_of_a_whole_run_find_what_it_finds():
     assert whole.some([*range(100)], 3) == [0, 49, 99]
     assert whole.some([1, 2], 5) == [1, 2]
     assert whole.some([], 3) == []
+
+
+def test_the_loop_of_a_whole_run_shortens_steps_as_ours(monkeypatch):
+    settings = {
+        "world.duration_s": 1_209_600,
+        "learning.attacks": [],
+        "learning.references": {"kriging_samples": 0, "central": False},
+        "learning.learner.hidden": [8, 4],
+        "learning.learner.batch_size": 128,  # in many short steps rounding grows to all there is
+        "learning.learner.step_limit": "polyak",
+        "learning.learner.learning_rate": 0.1,
+    }
+    _, parts = whole.taken_apart("campus", settings)
+    calls = parts["training"].calls
+    assert whole.training(calls, 6)[3]["updates"] < 1e-9
+    monkeypatch.setattr(whole, "POLYAK", 1.0)
+    assert whole.training(calls, 6)[3]["updates"] > 1e-3
 
 
 def test_distances_of_no_places_are_no_work_of_a_whole_run():

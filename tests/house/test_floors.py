@@ -181,6 +181,23 @@ def test_checking_a_scenario_imports_nothing_heavy_and_no_part_that_it_does_not_
     assert out.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("study, needed", [("density/octagon", set()), ("campus", {"torch"})])
+def test_a_run_imports_nothing_heavy_that_it_does_not_need(study, needed, tmp_path):
+    code = (
+        "import sys; from scenarios.app.cli.start import main; main(); "
+        "print(sorted(set(sys.modules) & set(%r)))"
+    )
+    words = ["run", study, "--set", "learning.rounds=1", "--out", str(tmp_path / "r"), "--quiet"]
+    out = subprocess.run(
+        [sys.executable, "-c", code % (HEAVY | {"scipy.stats"},), *words],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+    )
+    assert out.stdout.splitlines()[-1] == str(sorted(needed))
+
+
 def test_help_imports_almost_nothing():
     code = (
         "import sys, scenarios.app.cli.commands as c\ntry: c.main(['--help'])\nexcept "

@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest import mark
 
 import netsim
+from netsim import compiled
 from netsim.compiled import compute_code_digest
 
 
@@ -39,10 +40,7 @@ def test_compiling_is_told_once_and_not_where_code_comes_from_the_cache(tmp_path
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     env.pop("NUMBA_CACHE_DIR", None)
     env["PYTHONPATH"] = os.pathsep.join([str(tmp_path), str(Path(netsim.__file__).parents[1])])
-    code = (
-        "import numpy, netsim.compiled as c; c.SLOW_S = 0.0; from mine import total; "
-        "total(numpy.ones((2, 2)))"
-    )
+    code = "import numpy; from mine import total; total(numpy.ones((2, 2)))"
     lines = [
         subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True)
         for _ in range(2)
@@ -51,6 +49,22 @@ def test_compiling_is_told_once_and_not_where_code_comes_from_the_cache(tmp_path
         lines[0].stderr == b"compiling, once on this machine; later starts take it from a cache\n"
     )
     assert lines[1].stderr == b""
+
+
+def test_machine_code_of_a_few_states_of_the_code_is_kept(tmp_path, monkeypatch):
+    states = tmp_path / "netsim" / "numba"
+    for age in range(6):
+        (states / f"{age}").mkdir(parents=True)
+        os.utime(states / f"{age}", (1e9 - age, 1e9 - age))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compiled, "tell", lambda _: None)
+    compiled._find_code_folder.cache_clear()
+    try:
+        folder = compiled._find_code_folder()
+    finally:
+        compiled._find_code_folder.cache_clear()
+    assert folder.name == compute_code_digest("netsim", "fl", word=b"compiled")
+    assert {path.name for path in states.iterdir()} == {folder.name, "0", "1", "2"}
 
 
 @mark.slow
@@ -97,4 +111,8 @@ def test_the_digest_of_code_hangs_on_contents_and_names_and_not_on_times(tmp_pat
     assert changed != first
     (module).rename(package / "b.py")
     assert digest() not in (first, changed)
+    named = compute_code_digest("made_up_package", word=b"A")
+    (package / "c.py").write_text("B = 2\n")
+    assert digest() != changed
+    assert compute_code_digest("made_up_package", word=b"A") == named
     compute_code_digest.cache_clear()

@@ -154,6 +154,14 @@ def test_the_fast_form_equals_the_formula(interference, max_ser, seed, antennas,
     assert_allclose(compute_group_sinr(uplink, c, 0.3), expected, rtol=1e-9, atol=1e-15)
 
 
+@mark.parametrize("antennas", [None, 2])
+@mark.parametrize("kind", [Noma, Oma])
+def test_a_round_of_nobody_is_planned(kind, antennas):
+    fading = None if antennas is None else zeros((0, 3, antennas), complex)
+    c = replace(cohort(zeros((0, 3)), 1.0), fading=fading)
+    assert len(kind(**BOUND).plan(c, payload()).sinr) == 0
+
+
 @mark.parametrize("bad_w", [nan, inf, -inf, -1e-9])
 def test_a_power_that_is_no_power_is_refused_with_its_ue(bad_w):
     good = cohort([[1.0], [2.0], [4.0]], 0.1)

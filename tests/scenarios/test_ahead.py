@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from dataclasses import fields
 from itertools import count
 from multiprocessing import active_children
 
@@ -10,6 +11,8 @@ import pytest
 from fl_values import read_changes
 from interrupted import run_in_two
 
+from fl.round.server import LearningServer
+from fl.round.state import RoundState
 from netsim.errors import BadInput, RunsFailed
 from netsim.workers import use_workers
 from scenarios.app.cli.commands import main
@@ -17,7 +20,7 @@ from scenarios.app.result import run
 from scenarios.app.run.ahead import play_ahead
 
 TRACKED = """
-learning.attacks: [{kind: neuron-votes}, {kind: tracker, sigma_m: 30, cell_m: 40}]
+learning.attacks: [{kind: neuron-votes}, {kind: closed-form}, {kind: tracker, sigma_m: 30, cell_m: 40}]
 learning.threat.pseudonyms: {kind: per-round}
 """
 SLOW_UPLOADS = """
@@ -125,6 +128,29 @@ def test_a_process_that_is_killed_ends_the_command_in_a_line_and_the_next_one_go
         assert not (tmp_path / "cut/summary.json").exists()
         run(study, tmp_path / "cut")
     assert read_results(tmp_path / "cut") == read_results(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("name", ["tracked", "membership", "buffered"])
+def test_what_judging_changes_is_what_is_taken_over(name, tiny, tmp_path, monkeypatch):
+    judge = LearningServer.judge
+    rounds = []
+
+    def watch(server, outcome):
+        stale = server.state.copy()
+        result = judge(server, outcome)
+        judged = server.state
+        server.take_over(stale)
+        assert server.state is stale
+        names = [field.name for field in fields(RoundState) if field.name != "parts"]
+        assert [n for n in names if getattr(stale, n) is not getattr(judged, n)] == []
+        assert [w for w, part in judged.parts.items() if stale.parts[w] is not part] == []
+        server.state = judged
+        rounds.append(outcome.facts.round)
+        return result
+
+    monkeypatch.setattr(LearningServer, "judge", watch)
+    run(tiny(read_changes(STUDIES[name])), tmp_path)
+    assert len(rounds) > 1
 
 
 class Shared:

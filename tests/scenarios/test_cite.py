@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from functools import cache
 from importlib import resources
 
 from conftest import ROOT
@@ -14,10 +15,16 @@ from scenarios.app.study.slots import SLOTS
 
 BIB = resources.files("scenarios").joinpath("references.bib").read_text("utf-8")
 PARTS = {(slot, kind): part for slot, union in SLOTS.items() for kind, part in union.parts.items()}
-PAPERS = [
-    YAML(typ="safe").load(path.read_text(encoding="utf-8")).get("paper")
-    for path in list_bundled().values()
-]
+
+
+@cache
+def list_papers():
+    """Papers of the bundled scenarios; read for tests alone, since each process collects them
+    all."""
+    documents = (
+        YAML(typ="safe").load(path.read_text(encoding="utf-8")) for path in list_bundled().values()
+    )
+    return [paper for document in documents if (paper := document.get("paper"))]
 
 
 def parse_bibtex(text):
@@ -66,7 +73,7 @@ def test_a_reference_resolves_or_is_of_the_project(slot, kind):
 
 
 def test_papers_of_scenarios_resolve_and_no_entry_is_idle():
-    papers = [paper for paper in PAPERS if paper]
+    papers = list_papers()
     assert [paper for paper in papers if not find_cited(paper)] == []
     texts = [*papers, *(part.reference for part in PARTS.values())]
     assert set(ENTRIES) == {"netsim"}.union(*map(find_cited, texts))

@@ -11,6 +11,7 @@ import pandas
 from pytest import approx, mark
 from refused import catch_line
 
+from netsim.errors import BadInput
 from scenarios.app.results.folder import read_record_table
 from scenarios.app.run.events import ignore_event
 from scenarios.app.run.sweep import Sweep
@@ -210,3 +211,18 @@ def test_a_gate_trains_nothing(out, refuse_command):
         f"train power/pedestrians --gate --steps 5 --out {out}"
     )
     assert not out.exists()
+
+
+def test_a_quick_training_is_judged_in_fewer_worlds_unless_it_is_said(
+    monkeypatch, refuse_command, out
+):
+    judged = []
+
+    def refuse(study, *rest):
+        judged.append((study.train.task.eval_worlds, study.train.task.held_out))
+        raise BadInput("enough")
+
+    monkeypatch.setattr("scenarios.app.training.train.train_agents", refuse)
+    for more in ("", "--set train.task.held_out=5"):
+        refuse_command(f"train power/pedestrians --quick --out {out} {more}")
+    assert judged == [(1, 2), (1, 5)]

@@ -1,8 +1,11 @@
 """Memory of a run: its limit, kept while it plays, and its measured peak."""
 
 import json
+import os
 import resource
 import shlex
+import subprocess
+import sys
 import threading
 import time
 from math import inf
@@ -240,3 +243,19 @@ def test_what_an_inspection_suggests_is_played(out, trace, run_command):
     brief = ["--set", "learning.rounds=2", "--set", "learning.attacks=[{kind: closed-form}]"]
     command = [*shlex.split(line.removeprefix("try").strip())[1:], *brief]
     run_command([*command, "--quiet", "--memory-gb", "2", "--out", str(out)])
+
+
+@pytest.mark.parametrize("stated, loaded", [("1", False), ("2", True)])
+def test_pytorch_has_one_thread_within_a_run_and_is_loaded_only_to_have_it(stated, loaded):
+    code = """
+import sys
+from scenarios.app.run.how import use_one_thread
+with use_one_thread():
+    loaded = "torch" in sys.modules
+    import torch
+    within = torch.get_num_threads()
+print(loaded, within, torch.get_num_threads())
+"""
+    env = os.environ | dict.fromkeys(memory.THREADS, stated)
+    out = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)
+    assert out.stdout.decode().split() == [str(loaded), "1", stated]

@@ -2,11 +2,17 @@
 
 import math
 
+import numpy as np
 import pytest
 from rows import read_cells
+from scipy.stats import binomtest, t
 from tabled import cases
 
-from scenarios.app.results.statistics import compute_percent_and_wilson_interval, format_figure
+from scenarios.app.results.statistics import (
+    compute_ci95_half_width,
+    compute_percent_and_wilson_interval,
+    format_figure,
+)
 from scenarios.app.results.table import (
     Line,
     judge_distance,
@@ -57,6 +63,21 @@ FIGURES = "0.12345 0.123  26.64 26.6  1010.4 1,010  6.7e109 6.7e+109  -2e9 -2e+0
 def test_a_figure_has_three_digits(figure):
     value, text = figure.split()
     assert format_figure(float(value)) == text
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40, 41, 1000])
+def test_an_interval_of_hits_has_the_bits_of_scipy(n):
+    for hits in range(0, n + 1, 1 + n // 50):
+        interval = binomtest(hits, n).proportion_ci(method="wilson")
+        expected = (100 * hits / n, 100 * interval.low, 100 * interval.high)
+        assert compute_percent_and_wilson_interval(hits, n) == expected
+
+
+def test_half_an_interval_of_a_mean_has_the_bits_of_scipy():
+    for n in range(2, 50):
+        values = np.sqrt(np.arange(n))
+        expected = t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)
+        assert compute_ci95_half_width(values) == expected
 
 
 def test_wilson():

@@ -85,9 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
                 code = resolve_name(f"scenarios.app.cli.{COMMANDS[args.command].main}")(args)
         finally:  # also where the parser leaves, which has printed its help
             write_stream("", sys.stdout, flush=True)
-        if code is None:
-            return DONE
-        return int(code)
+        return int(code or DONE)
     except Unwritable as error:
         complain(error.lines)
         return BAD_INPUT

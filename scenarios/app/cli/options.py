@@ -19,6 +19,7 @@ from scenarios.app.study import Fields, Record, Value
 if TYPE_CHECKING:
     from scenarios.app.run.executor import Engine
     from scenarios.app.run.how import Resources
+    from scenarios.app.study.load import Scenario
 
 
 WIDTH = 100  # columns of tables
@@ -239,6 +240,14 @@ def collect_overrides(args: Namespace) -> Fields:
     return overrides
 
 
+def read_scenario(args: Namespace, more: Record | None = None) -> tuple[str, Scenario]:
+    """Return the name of a scenario, and the scenario with what options change, and more."""
+    from scenarios.app.study.load import Scenario
+
+    changes = {**collect_overrides(args), **(more or {})}
+    return name_scenario(args.scenario), Scenario.from_source(args.scenario, changes)
+
+
 def name_scenario(scenario: str) -> str:
     """Return the name of a scenario for progress and folders: bundled, or that of its file."""
     path = Path(scenario)
@@ -305,12 +314,10 @@ def _to_word(value: Value) -> str:
 
 def choose_engine(args: Namespace) -> Engine:
     """Return the engine, of --on and its options."""
-    for option, is_given, on in (
-        ("--address", args.address is not None, "ray"),
-        ("--slurm", args.slurm, "slurm"),
-    ):
-        if is_given and args.on != on:
-            raise BadInput(f"{option}: needs --on {on}")
+    if args.address is not None and args.on != "ray":
+        raise BadInput("--address: needs --on ray")
+    if args.slurm and args.on != "slurm":
+        raise BadInput("--slurm: needs --on slurm")
     if args.on == "ray":
         from scenarios.app.run.clusters import OnRay
 

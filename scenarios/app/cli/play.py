@@ -27,6 +27,7 @@ from scenarios.app.cli.options import (
     name_scenario,
     read_jobs_at_once,
     read_resources,
+    read_scenario,
     say,
     say_fitted,
 )
@@ -73,14 +74,12 @@ def play_study(scenario: Scenario, out: Path, args: Namespace, title: str) -> Ru
 
 def run_from_options(args: Namespace) -> int:
     """Run, draw the page, print the result; 1 where canaries prove more than the ledger states."""
-    overrides = collect_overrides(args)
-    name = name_scenario(args.scenario)
-    scenario = Scenario.from_source(args.scenario, overrides)
+    name, scenario = read_scenario(args)
     out = choose_out(
         args,
         name,
         str(scenario.study.seed),
-        changes={path: value for path, value in overrides.items() if path != "seed"},
+        changes={path: value for path, value in scenario.overrides.items() if path != "seed"},
     )
     played = play_study(scenario, out, args, name)
     print_outcome(out, args, name, played)
@@ -127,9 +126,7 @@ def audit_from_options(args: Namespace) -> int:
         "learning.membership": None,
     }  # they change nothing that is sent
     canaries = {"learning.audit": {"canaries": args.canaries}} if args.canaries is not None else {}
-    overrides = collect_overrides(args) | unseen | canaries
-    name = name_scenario(args.scenario)
-    scenario = Scenario.from_source(args.scenario, overrides)
+    name, scenario = read_scenario(args, unseen | canaries)
     study = scenario.study
     if not any("spend" in defense.offers for defense in study.learned.defenses):
         raise BadInput(
@@ -167,16 +164,15 @@ def audit_from_options(args: Namespace) -> int:
 def sweep_from_options(args: Namespace) -> None:
     """Play all points, draw the page that compares them, print their main figures."""
     engine = choose_engine(args)
-    overrides = collect_overrides(args)
-    name = name_scenario(args.scenario)
-    scenario = Scenario.from_source(args.scenario, overrides)
+    name, scenario = read_scenario(args)
+    overrides = scenario.overrides
     vary = scenario.study.vary
     if "seed" in overrides and vary is not None and vary.seed:
         raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
     out = choose_out(
         args,
         f"{name}-adapt-{args.adapt}-sweep" if args.adapt else f"{name}-sweep",
-        changes=overrides | ({"for": args.aim} if args.aim else {}),
+        changes={**overrides, **({"for": args.aim} if args.aim else {})},
     )
     play_sweep(args, name, scenario, out, engine)
 
@@ -248,6 +244,8 @@ def train_from_options(args: Namespace) -> None:
         raise BadInput("--gate: plays rules and trains nothing; leave --steps out")
     if args.steps is not None:
         overrides |= {"train.steps": args.steps}
+    if args.quick:
+        overrides = {"train.task.eval_worlds": 1, "train.task.held_out": 2} | overrides
     scenario = scenario.with_changes(overrides)
     name = name_scenario(args.scenario)
     if args.gate:
@@ -314,11 +312,9 @@ def tune_from_options(args: Namespace) -> None:
     from scenarios.app.training.tune import Search
     from scenarios.app.training.tune import tune_settings as search
 
-    overrides = collect_overrides(args)
-    name = name_scenario(args.scenario)
     objectives = parse_goals(args.objectives, args.directions, args.constraints)
-    scenario = Scenario.from_source(args.scenario, overrides)
-    out = choose_out(args, f"{name}-tune", changes=overrides)
+    name, scenario = read_scenario(args)
+    out = choose_out(args, f"{name}-tune", changes=scenario.overrides)
     jobs = read_jobs_at_once(args)
     with show_progress(args, name) as tell:
         sweep = Sweep(
@@ -354,7 +350,7 @@ def import_policy_from_options(args: Namespace) -> None:
         describe_file_kind(out) == "folder" and not any(out.iterdir())
     ):
         raise BadInput(f"--out {out}: something is there; give a new or an empty folder")
-    study = Scenario.from_source(args.scenario, collect_overrides(args)).study
+    study = read_scenario(args)[1].study
     if study.train is None:
         raise BadInput(
             f"{args.scenario}: has no `train:` section, so no policy is for it; see power/paper"

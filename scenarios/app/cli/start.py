@@ -9,6 +9,7 @@ import sys
 
 # objects more than before: what is imported stays, and need not be looked at again and again
 _IMPORTED = 300_000
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def main() -> int:
@@ -17,8 +18,8 @@ def main() -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed: what is said goes nowhere
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
-    # NumPy starts threads as it is imported, and none is used
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # NumPy and PyTorch start threads as they are imported, and none is used
+    os.environ |= dict.fromkeys(_THREADS, "1")
     # looking for them takes longer than validating
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # what batch systems send; else it ends without a word

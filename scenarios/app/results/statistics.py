@@ -97,9 +97,8 @@ def compute_percent_and_wilson_interval(hits: int, n: int) -> tuple[float, float
     whole = 2 * (n + Z_95**2)
     middle = (2 * n * share + Z_95**2) / whole
     half = Z_95 / whole * sqrt(4 * n * share * (1 - share) + Z_95**2)
-    low = middle - half if hits else 0.0
-    high = middle + half if hits < n else 1.0
-    return 100 * hits / n, 100 * low, 100 * high
+    low = 100 * (middle - half) if hits else 0.0
+    return 100 * hits / n, low, 100 * (middle + half) if hits < n else 100.0
 
 
 def format_figure(value: float, unit: str = "") -> str:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing import Pipe, get_context
 from multiprocessing.reduction import ForkingPickler
-from types import MethodType
 from typing import Any
 
 from netsim.errors import RunsFailed
@@ -16,7 +15,7 @@ _shared = dict[type, object]()
 
 
 def play_ahead(
-    work: Callable[[], object], done_here: Sequence[MethodType], shared: Sequence[object]
+    work: Callable[[], object], done_here: Sequence[Any], shared: Sequence[object]
 ) -> None:
     """Do work in a copy of this process, in which some methods return at once: they are called
     here, in the order of their calls, with copies of their values. The copy goes ahead by one call
@@ -64,6 +63,7 @@ def play_ahead(
     finally:
         process.kill()
         process.join()
+        _shared.clear()
 
 
 def _get_shared(kind: type) -> object:

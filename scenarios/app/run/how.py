@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import resource
-import sys
 import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -21,6 +20,8 @@ from netsim.errors import BadInput
 
 OPTION = "--memory-gb"
 VARIABLE = "NETSIM_MEMORY_GB"
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""variables of how many threads PyTorch starts"""
 GB = 1e9
 _SELF = Path("/proc/self")
 _REMEDY = (
@@ -60,27 +61,23 @@ DEFAULT_RESOURCES = Resources()
 def use_one_thread() -> Generator[None]:
     """Linear algebra on one thread: sums keep their order, results their bits.
 
-    PyTorch loads for long: where it is imported within, its number is that of the environment.
+    PyTorch loads for long, and is not loaded for that where the environment sets its threads.
     """
     import scipy.linalg  # noqa: F401 - compiled loops call its BLAS, which is limited only if it is there by now
     from threadpoolctl import threadpool_limits
 
-    stated = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-    os.environ |= dict.fromkeys(stated, "1")
-    threads = os.cpu_count() or 1
-    if torch := sys.modules.get("torch"):
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-    try:
-        with threadpool_limits(limits=1):
+    with threadpool_limits(limits=1):
+        if {os.environ.get(name) for name in THREADS} == {"1"}:
             yield
-    finally:
-        for name, value in stated.items():
-            del os.environ[name]
-            if value is not None:
-                os.environ[name] = value
-        if torch := sys.modules.get("torch"):
-            torch.set_num_threads(threads)
+            return
+        import torch
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 def resolve_limit_bytes(memory_gb: float | None, environ: Mapping[str, str] = os.environ) -> float:

@@ -11,90 +11,61 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import permutations, product
+from pkgutil import resolve_name
 from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from fl.aggregation import AGGREGATIONS
-from fl.attacks import ATTACKS
 from fl.attacks.base import Vantage
 from fl.attacks.threat import Threat
-from fl.availability import AVAILABILITIES
-from fl.curation import CURATIONS
-from fl.data import DATA
-from fl.data.partitions import PARTITIONS
-from fl.defenses import DEFENSES
-from fl.encodings import ENCODINGS
-from fl.learners import LEARNERS
-from fl.membership import INFERENCES
-from fl.optimisers import OPTIMISERS
-from fl.priors import PRIORS
-from fl.query import QUERIES
 from fl.round.learning import Learning, refuse_unmet
-from fl.round.malicious import MALICIOUS
-from fl.server import SERVERS
-from fl.server_optimiser import SERVER_OPTIMISERS
-from fl.tracking.population import POPULATIONS
-from fl.tracking.pseudonyms import PSEUDONYMS
-from fl.withholding import WITHHOLDINGS
-from netsim.city import CITIES
 from netsim.contract import BUNDLED
 from netsim.fit import PartRule, read_rules
-from netsim.mobility import MOBILITIES
 from netsim.part import CODE_NAME, FILE_NAME, OneOf, find_entry_points
-from netsim.radio import FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
-from netsim.radio.antenna import ANTENNAS
-from netsim.radio.rate import RATES
-from netsim.radio.schedulers import SCHEDULERS
-from netsim.trace_files.formats import TRACE_FORMATS
-from netsim.world.base_stations import LAYOUTS
-from netsim.world.setting import COMPUTE_SPREADS
-from rl.reward import REWARDS
-from rl.settings import AGENTS, TASKS
 from scenarios.app.study import Fields
-from scenarios.app.study.study import POWERS
 
 SLOTS: dict[str, OneOf] = {
     union.slot: union
-    for union in (
-        CITIES,
-        MOBILITIES,
-        TRACE_FORMATS,
-        PATH_LOSSES,
-        SIGHTS,
-        SHADOWINGS,
-        PENETRATIONS,
-        FADINGS,
-        UPLINKS,
-        RATES,
-        SCHEDULERS,
-        COMPUTE_SPREADS,
-        POWERS,
-        LAYOUTS,
-        ANTENNAS,
-        DATA,
-        PARTITIONS,
-        AVAILABILITIES,
-        QUERIES,
-        WITHHOLDINGS,
-        CURATIONS,
-        LEARNERS,
-        ENCODINGS,
-        PRIORS,
-        OPTIMISERS,
-        MALICIOUS,
-        DEFENSES,
-        AGGREGATIONS,
-        SERVERS,
-        SERVER_OPTIMISERS,
-        PSEUDONYMS,
-        POPULATIONS,
-        ATTACKS,
-        INFERENCES,
-        TASKS,
-        AGENTS,
-        REWARDS,
+    for place in (
+        "netsim.city:CITIES",
+        "netsim.mobility:MOBILITIES",
+        "netsim.trace_files.formats:TRACE_FORMATS",
+        "netsim.radio:PATH_LOSSES",
+        "netsim.radio:SIGHTS",
+        "netsim.radio:SHADOWINGS",
+        "netsim.radio:PENETRATIONS",
+        "netsim.radio:FADINGS",
+        "netsim.radio:UPLINKS",
+        "netsim.radio.rate:RATES",
+        "netsim.radio.schedulers:SCHEDULERS",
+        "netsim.world.setting:COMPUTE_SPREADS",
+        "scenarios.app.study.study:POWERS",
+        "netsim.world.base_stations:LAYOUTS",
+        "netsim.radio.antenna:ANTENNAS",
+        "fl.data:DATA",
+        "fl.data.partitions:PARTITIONS",
+        "fl.availability:AVAILABILITIES",
+        "fl.query:QUERIES",
+        "fl.withholding:WITHHOLDINGS",
+        "fl.curation:CURATIONS",
+        "fl.learners:LEARNERS",
+        "fl.encodings:ENCODINGS",
+        "fl.priors:PRIORS",
+        "fl.optimisers:OPTIMISERS",
+        "fl.round.malicious:MALICIOUS",
+        "fl.defenses:DEFENSES",
+        "fl.aggregation:AGGREGATIONS",
+        "fl.server:SERVERS",
+        "fl.server_optimiser:SERVER_OPTIMISERS",
+        "fl.tracking.pseudonyms:PSEUDONYMS",
+        "fl.tracking.population:POPULATIONS",
+        "fl.attacks:ATTACKS",
+        "fl.membership:INFERENCES",
+        "rl.settings:TASKS",
+        "rl.settings:AGENTS",
+        "rl.reward:REWARDS",
     )
+    if (union := resolve_name(place))
 }
 
 
