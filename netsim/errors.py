@@ -12,6 +12,13 @@ def to_one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def cut_text(text: str, longest: int = LONGEST) -> str:
+    """At most so many characters; the end of a longer text becomes three dots."""
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest - 3]}..."
+
+
 def format_count(number: int, noun: str) -> str:
     """A number of things, for people: `1 round`, `6,611 rounds`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

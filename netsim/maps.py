@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from netsim.columns import frozen
-from netsim.errors import BadInput
+from netsim.errors import LONGEST, BadInput, cut_text
 from netsim.safe import describe_file_kind, read_content
 from netsim.units import FloatArray, IntArray, LatLon
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from shapely import Geometry
 
 _MAX_FILE_MB = 50
-_MAX_LENGTH = 60  # characters of a value in a message
 _MAX_NEST = 8  # collections inside collections
 _ABSENT = frozenset(("", "nan", "NaN", "None", "null", "NULL", "<NA>", "N/A", "n/a", "-"))
 _OF_TAGS = frozenset(("tags", "all_tags", "other_tags"))  # properties that hold further tags
@@ -143,7 +142,7 @@ def _to_shape(geometry: object) -> Geometry | None:
         return shapely.force_2d(shapely.from_geojson(json.dumps(geometry)))
     except (shapely.GEOSException, RecursionError) as error:
         reason = re.sub(r".*(Exception: |\.\d+\] )", "", str(error)).strip("'\n")
-        raise ValueError(f"geometry: {shorten_value(geometry)}: {reason[:_MAX_LENGTH]}") from None
+        raise ValueError(f"geometry: {shorten_value(geometry)}: {reason[:LONGEST]}") from None
 
 
 def _read_crs(file: str, crs: object) -> str | None:
@@ -164,12 +163,9 @@ def _read_crs(file: str, crs: object) -> str | None:
 def shorten_value(value: object) -> str:
     """A value of a file in a message, at most 60 characters."""
     try:
-        text = json.dumps(value)
+        return cut_text(json.dumps(value))
     except (RecursionError, ValueError):
         return "a value too large to print"
-    if len(text) <= _MAX_LENGTH:
-        return text
-    return text[: _MAX_LENGTH - 3] + "..."
 
 
 def is_absent(value: object) -> bool:

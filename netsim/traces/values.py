@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from netsim.errors import format_count
+from netsim.errors import cut_text, format_count
 from netsim.notice import Notice, notice
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -217,7 +217,7 @@ def renumber_names(
 
 def quote_text(value: str, quote: bool = True) -> str:
     """A value in a message: one line, at most 40 characters."""
-    short = value if len(value) <= 40 else value[:37] + "..."
+    short = cut_text(value, 40)
     if quote:
         return repr(short)
     return " ".join(short.split())

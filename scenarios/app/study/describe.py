@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails, core_schema
 
-from netsim.errors import LONGEST, BadInput, join_choices, suggest_nearest
+from netsim.errors import BadInput, cut_text, join_choices, suggest_nearest
 from netsim.part import HELD, OneOf, Part, Section, UnusablePlugin, read_descriptions
 from netsim.texts import read_template
 from scenarios.app.study import Fields, Value
@@ -437,10 +437,3 @@ def quote_value(value: Value) -> str:
     if isinstance(value, str | float):
         return cut_text(repr(value))
     return cut_text(to_flow_yaml(value))
-
-
-def cut_text(text: str) -> str:
-    """Return a text of at most 60 characters."""
-    if len(text) <= LONGEST:
-        return text
-    return f"{text[: LONGEST - 3]}..."
