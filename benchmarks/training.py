@@ -73,9 +73,9 @@ class Bench:
 STANDARD = Mlp((2, 256, 128, 1), "relu")
 FULL = Bench(
     (
-        Cohort(38, 100, 20, STANDARD, {("loop", 32): 1.7, ("mapped", 32): 1.2}),
+        Cohort(38, 100, 20, STANDARD, {("loop", 32): 3.0, ("mapped", 32): 2.0}),
         Cohort(38, 100, 20, Mlp(STANDARD.sizes, "elu"), {}),
-        Cohort(1000, 20, 20, Mlp((2, 64, 32, 1), "relu"), {("loop", 32): 15.0}),
+        Cohort(1000, 20, 20, Mlp((2, 64, 32, 1), "relu"), {("loop", 32): 18.0}),
     ),
     15, 4000, None, {"flower": 15.0, "pfl": 3.0}, 5,
 )  # fmt: skip
