@@ -2,12 +2,11 @@
 columns of a table.
 """
 
-import tomllib
-from importlib import resources
 from typing import Any
 
 import numpy as np
 
+from netsim.fit import read_toml
 from netsim.record import Column, TableRows
 from netsim.units import FloatArray, IntArray
 
@@ -16,11 +15,6 @@ Cells = dict[str, Any]
 
 Tables = list[tuple[str, Cells]]
 """rows of tables, each with its name"""
-
-
-def read_toml(package: str, name: str) -> dict[str, Any]:
-    """Read a TOML file of a package."""
-    return tomllib.loads(resources.files(package).joinpath(name).read_text(encoding="utf-8"))
 
 
 def read_tables(package: str, name: str) -> dict[str, dict[str, Column]]:

@@ -1,16 +1,15 @@
 """Streets of OpenStreetMap from GeoJSON: class, speeds and directions by the tags of a line."""
 
 import re
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from netsim.columns import frozen
 from netsim.errors import BadInput
+from netsim.fit import read_toml
 from netsim.maps import convert_to_degrees, is_absent, project_lon_lat, read_features, spans_degrees
 from netsim.notice import Notice, notice
 from netsim.streets.assembly import StreetLines
@@ -35,12 +34,7 @@ class StreetKind:
     cycle: bool = True
 
 
-KINDS = {
-    name: StreetKind(**kind)
-    for name, kind in tomllib.loads(
-        Path(__file__).with_name("highways.toml").read_text(encoding="utf-8")
-    ).items()
-}
+KINDS = {name: StreetKind(**kind) for name, kind in read_toml(__package__, "highways.toml").items()}
 """Values of `highway` that are read as streets; others are left out and counted."""
 
 _NO_HIGHWAY = "without a tag highway"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from math import inf
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +19,7 @@ from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
 from fl.types import Estimates, Public, RoundContext
 from netsim.columns import frozen
+from netsim.fit import read_toml
 from netsim.part import Positive
 from netsim.record import TableRows
 from netsim.rng import Rng
@@ -239,10 +239,7 @@ def list_column_names() -> list[str]:
 @cache
 def read_general_weights() -> dict[str, tuple[float, ...]]:
     """Weights (k,) of each kind that come with it, 0 of a column that it was not learnt with."""
-    import tomllib
-
-    text = Path(__file__).with_name("fused.toml").read_text(encoding="utf-8")
-    table = tomllib.loads(text)
+    table = read_toml(__package__, "fused.toml")
     return {
         kind: tuple(table[kind].get(name, 0.0) for name in list_column_names()) for kind in KINDS
     }

@@ -15,9 +15,9 @@ from typing import Literal, Self, TypeVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.round.tables import read_toml
 from netsim.columns import frozen
 from netsim.errors import BadInput, suggest_nearest
+from netsim.fit import read_toml
 from netsim.part import Part
 from netsim.safe import describe_file_kind
 from netsim.units import FloatArray

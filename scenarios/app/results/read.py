@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
 
-from fl.round.tables import TABLES, read_toml
+from fl.round.tables import TABLES
 from netsim.checkpoint import read_arrays
 from netsim.clock import DAY_S, Clock
 from netsim.columns import frozen, no_places
 from netsim.errors import BadInput
+from netsim.fit import read_toml
 from netsim.notice import Notice
 from netsim.record import Column
 from netsim.safe import describe_file_kind

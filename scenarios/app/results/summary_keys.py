@@ -25,7 +25,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
-from fl.round.tables import read_toml
+from netsim.fit import read_toml
 from scenarios.app.results.statistics import (
     compute_finite_mean,
     compute_quantile,
