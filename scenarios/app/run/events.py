@@ -123,12 +123,8 @@ def _raise_lost_interrupt(unraisable: sys.UnraisableHookArgs) -> None:
     if not issubclass(unraisable.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
         return
-    signal.signal(signal.SIGALRM, _raise_interrupt)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
-
-
-def _raise_interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 @contextmanager
@@ -146,17 +142,16 @@ def block_worker_signals() -> Generator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def work_for_parent(patience_s: float = 0.0) -> None:
-    """In a worker: end when the parent is gone, and between two pieces of work only note a signal.
-
-    patience_s : time that it then has to end by itself, in s.
+def work_for_parent() -> None:
+    """In a worker: end when the parent is gone, and between two pieces of work only note a
+    signal.
     """
     _Interruption.open = False
     compiled.tell = lambda _: None  # what is said on the terminal is said by the parent
     # SIGTERM ends a worker at once: so a broken pool clears up
     signal.signal(signal.SIGINT, _handle_signal)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    threading.Thread(target=_end_with_parent, args=(patience_s,), daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 @contextmanager
@@ -171,12 +166,11 @@ def allow_interrupts() -> Generator[None]:
         _Interruption.open = False
 
 
-def _end_with_parent(patience_s: float) -> None:
+def _end_with_parent() -> None:
     from multiprocessing import parent_process
     from multiprocessing.connection import wait
 
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])
-        time.sleep(patience_s)
         os._exit(1)  # as a kill: folders are whole at every moment, and the system lets go of locks
