@@ -323,12 +323,11 @@ def _add_times(merged: Merge, rows: TableRows) -> TableRows:
 
 def tabulate_handovers(world: World) -> Cells:
     """Rows of the table of handovers: those since the last call."""
-    rows = []
-    for event in world.drain_handovers():
-        row = {name: getattr(event, name) for name in TABLES["handovers"]}
-        row["source"] = world.stations[event.source].name
-        row["target"] = world.stations[event.target].name
-        rows.append(row)
+    names = [station.name for station in world.stations]
+    rows = [
+        event._asdict() | {"source": names[event.source], "target": names[event.target]}
+        for event in world.drain_handovers()
+    ]
     return to_columns("handovers", rows)
 
 

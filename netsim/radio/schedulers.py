@@ -122,11 +122,6 @@ class Slot:
             return time_s >= self.until_s - compute_rounding_s(slot_s, time_s)
         return find_first_multiple(time_s, slot_s) == find_last_multiple(time_s, slot_s)
 
-    @staticmethod
-    def move_to(time_s: float, slot_s: float, sends: BoolArray) -> "Slot":
-        """The slot of time_s, in which UEs (n,) send or wait."""
-        return Slot((find_last_multiple(time_s, slot_s) + 1) * slot_s, not sends.all())
-
 
 class Simultaneous(Scheduler, kind="simultaneous"):
     """Every UE sends as soon as it is ready."""
@@ -181,7 +176,8 @@ class _Slotted(Scheduler):
         """
         holds = (queue.rate_bps > 0) & (not slot.is_over(time_s, self.slot_s))
         sends = pick_one_per_cell(queue, holds, *keys)
-        return holds, sends, Slot.move_to(time_s, self.slot_s, sends)
+        until_s = (find_last_multiple(time_s, self.slot_s) + 1) * self.slot_s
+        return holds, sends, Slot(until_s, not sends.all())
 
 
 class RoundRobin(_Slotted, kind="round-robin"):

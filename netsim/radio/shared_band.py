@@ -125,10 +125,6 @@ class SharedBand(Uplink):
     def floor_sinr(self) -> float:
         return self.rate.law.min_sinr
 
-    def find_deaf(self, cohort: Cohort) -> BoolArray:
-        """Which UEs (n,) cannot receive the model."""
-        return cohort.downlink_sinr < self.rate.broadcast_law.min_sinr
-
     def min_sinr(self) -> float:
         """SINR below which a UE has no rate, or a symbol error rate above max_ser; 0 without such
         limits.
@@ -140,7 +136,8 @@ class SharedBand(Uplink):
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         group_of = self.group_ues(cohort) if self.groups_ues else None
         hear = partial(self.receive, group_of=group_of)
-        heard = self.receive_granted(cohort, cohort.serving >= 0, hear, self.find_deaf(cohort))
+        cannot_receive = cohort.downlink_sinr < self.rate.broadcast_law.min_sinr
+        heard = self.receive_granted(cohort, cohort.serving >= 0, hear, cannot_receive)
         return self.compute_channel(cohort, payload, heard, group_of)
 
     @abstractmethod

@@ -4,7 +4,7 @@ from collections.abc import Collection, Generator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import simpy
@@ -45,8 +45,7 @@ from netsim.world.base_stations import (
 from netsim.world.setting import WorldSetting
 
 
-@dataclass(frozen=True)
-class HandoverEvent:
+class HandoverEvent(NamedTuple):
     """One handover: time, UE, source and target base station, and RSRP of both."""
 
     time_s: float

@@ -563,6 +563,6 @@ def test_slots_end_with_events_that_are_a_rounding_off(slot_s, every_s):
     n = round(every_s / slot_s)
     for k in range(1, 200):
         for waits in (True, False):
-            before = Slot.move_to((n * k - 0.5) * slot_s, slot_s, array([-1 if waits else 0]))
+            before = Slot(n * k * slot_s, waits)
             assert before.is_over(k * every_s, slot_s)
             assert not before.is_over(k * every_s - 0.4 * slot_s, slot_s)
