@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -55,6 +55,10 @@ class Reward(Part):
         """
 
 
+Weight = Annotated[float, Field(ge=0, le=1e6)]
+"""of a figure in the cost of a round"""
+
+
 class Weighted(Reward, kind="weighted"):
     """A weighted sum of the figures of a round.
 
@@ -68,22 +72,22 @@ class Weighted(Reward, kind="weighted"):
     time (see `rl.radio_records`).
     """
 
-    noise: float = Field(1.0, ge=0, le=1e6)
+    noise: Weight = 1.0
     """weight of the bound's increment"""
-    loss: float = Field(0.0, ge=0, le=1e6)
+    loss: Weight = 0.0
     """weight of the model's held-out loss after the round: cross-entropy in nats, or the map's
     error in dB"""
-    leakage: float = Field(0.0, ge=0, le=1e6)
+    leakage: Weight = 0.0
     """weight of the share of estimates that come within `leakage_within_m` of the truth, mean over
     attacks"""
-    lost: float = Field(0.0, ge=0, le=1e6)
+    lost: Weight = 0.0
     """weight of the share of updates that do not arrive"""
-    leak: float = Field(0.0, ge=0, le=1e6)
+    leak: Weight = 0.0
     """weight of the part of updates that noise leaves at the eavesdropper, or at the server without
     one: mean of z / (h + z) over updates, h `leak_half_at`, 1 / z = artificial noise over the
     numbers sent + 1 / SINR there; the shape of a closed-form attack's success without its
     variance"""
-    named: float = Field(0.0, ge=0, le=1e6)
+    named: Weight = 0.0
     """weight of the share of homes that attacks have named so far within
     `learning.leakage.hit_radius_m`, mean over attacks: `attack.NAME.home_located.percent` after the
     last round"""

@@ -46,6 +46,13 @@ _MAX_SIDE_M = 2e6  # side of an area that is laid out for a trace
 NO_SHIFT_M = np.zeros((1, 2))
 """displacement of the only image of a base station, itself"""
 
+Height = Annotated[float, Field(ge=0, le=1000)]
+"""of an antenna above ground, m"""
+CellPower = Annotated[float, Field(ge=-30, le=70)]
+"""of reference signals per resource element, dBm"""
+Pattern = Annotated[Antenna, ANTENNAS]
+"""of an antenna"""
+
 
 class BaseStation(Part):
     """One cell: an antenna at a place."""
@@ -54,14 +61,14 @@ class BaseStation(Part):
     """name of the cell in records"""
     position_m: Coordinates
     """position east and north"""
-    height_m: float = Field(25.0, ge=0, le=1000)
+    height_m: Height = 25.0
     """antenna height above ground"""
-    power_dbm: float = Field(15.0, ge=-30, le=70)
+    power_dbm: CellPower = 15.0
     """reference-signal power per resource element, without the antenna pattern's gain: what RSRP
     counts"""
     azimuth_deg: float | None = Field(None, ge=0, lt=360)
     """azimuth of a sector antenna, degrees clockwise from north; none: isotropic"""
-    antenna: Annotated[Antenna, ANTENNAS] = Sector()
+    antenna: Pattern = Sector()
     """pattern of an antenna with an azimuth"""
 
     @model_validator(mode="after")
@@ -120,11 +127,11 @@ class Hexagonal(Layout, kind="hexagonal"):
     """distance between neighbouring sites, m"""
     sectors: Literal[1, 3] = 1
     """number of cells of a site"""
-    height_m: float = Field(25.0, ge=0, le=1000)
+    height_m: Height = 25.0
     """antenna height above ground"""
-    power_dbm: float = Field(15.0, ge=-30, le=70)
+    power_dbm: CellPower = 15.0
     """reference-signal power per resource element"""
-    antenna: Annotated[Antenna, ANTENNAS] = Sector()
+    antenna: Pattern = Sector()
     """antenna pattern of three sectors; one sector is isotropic"""
     rings: int | None = Field(None, ge=0, le=36)
     """number of rings of sites around the middle one; none: sites fill the area"""
@@ -279,9 +286,9 @@ class Scattered(Layout, kind="uniform"):
 
     count: int = Field(ge=1, le=MAX_STATIONS)
     """number of base stations"""
-    height_m: float = Field(50.0, ge=0, le=1000)
+    height_m: Height = 50.0
     """antenna height above ground"""
-    power_dbm: float = Field(15.0, ge=-30, le=70)
+    power_dbm: CellPower = 15.0
     """reference-signal power per resource element"""
 
     reference = (
@@ -543,11 +550,11 @@ class CellFile(Layout, kind="cell-file"):
     """latitude of the plane's (0, 0); none: that of the replayed trace"""
     origin_lon: float | None = Field(None, ge=-180, le=180)
     """longitude of the plane's (0, 0)"""
-    height_m: float = Field(25.0, ge=0, le=1000)
+    height_m: Height = 25.0
     """antenna height above ground of cells without one"""
-    power_dbm: float = Field(15.0, ge=-30, le=70)
+    power_dbm: CellPower = 15.0
     """reference-signal power per resource element of cells without one"""
-    antenna: Annotated[Antenna, ANTENNAS] = Sector()
+    antenna: Pattern = Sector()
     """pattern of cells with an azimuth; a tilt_deg of the file takes the place of its own"""
     margin_m: float = Field(1000.0, ge=0, le=1e5)
     """largest distance of a cell outside the area, m; further cells are left out"""

@@ -128,8 +128,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
             *report_tiny_area(area),
             *report_trace_outside(setting, area, trace),
             *(report_ues_outside(area, state.position_m) if trace is None else ()),
-            *report_low_stations(stations, buildings),
-            *report_doubtful_stations(layout if trace is None else None, stations, area),
+            *report_doubtful_stations(layout if trace is None else None, stations, buildings, area),
             *report_long_links(setting, stations, area),
         ),
     )
@@ -297,28 +296,24 @@ def report_ues_outside(area: Area, position_m: FloatArray) -> Iterator[Notice]:
         yield notice("ues-outside", percent=100 * share)
 
 
-def report_low_stations(stations: Stations, buildings: Buildings) -> Iterator[Notice]:
-    """Base stations below the roof of a building."""
-    roofs_m = buildings.find_height_m(collect_positions_m(stations))
-    for station, roof_m in zip(stations, roofs_m, strict=True):
-        if roof_m > station.height_m:
-            yield notice(
-                "station-in-building", name=station.name, roof_m=roof_m, height_m=station.height_m
-            )
-
-
 _MAX_DBM = 30.0  # of one resource element: 1 kW over the 1,200 of 20 MHz is 29.2 dBm
 
 
 def report_doubtful_stations(
-    layout: Layout | None, stations: Stations, area: Area
+    layout: Layout | None, stations: Stations, buildings: Buildings, area: Area
 ) -> Iterator[Notice]:
-    """Half of the cells of a file outside of the area, and a power that is rather that of a
-    carrier.
+    """Base stations below the roof of a building, half of the cells of a file outside of the area,
+    and a power that is rather that of a carrier.
 
     layout : None for a list, and where a trace brings the origin.
     """
-    outside = (~area.contains(collect_positions_m(stations))).sum()
+    at_m = collect_positions_m(stations)
+    for station, roof_m in zip(stations, buildings.find_height_m(at_m), strict=True):
+        if roof_m > station.height_m:
+            yield notice(
+                "station-in-building", name=station.name, roof_m=roof_m, height_m=station.height_m
+            )
+    outside = (~area.contains(at_m)).sum()
     if isinstance(layout, CellFile) and 2 * outside >= len(stations):
         yield notice(
             "cells-outside", file=layout.file, number=outside, total=len(stations), area=area
