@@ -24,6 +24,7 @@ ACTIVATIONS = ("relu", "elu", "tanh", "sigmoid")
 _RELU, _ELU, _TANH = range(3)
 # of weights and gradients that take turns: large enough that calls cost little
 _BLOCK_BYTES = 2**22
+Layers = tuple[FloatArray, ...]
 POLYAK = 3.0
 """largest learning rate times |gradient|^2 over the loss of a batch: 1 / c of Loizou et al. with c
 = 1/3"""
@@ -60,71 +61,75 @@ class _Regression(Gradients):
 
     def __init__(self, net: Mlp, data: Local, settings: RegressionTraining, rng: Rng) -> None:
         super().__init__(data, settings, rng)
-        self.dropout = settings.dropout
-        self.units = net.sizes[1:-1]
-        self.samples = settings.compute_batch_sizes(data.count)[0]
-        self.shape = _Shape.from_settings(net, settings, self.samples)
-        inputs = np.column_stack([data.x, np.ones(len(data.x))])
-        self.x = inputs.astype(settings.dtype)
-        self.y = np.asarray(data.y, dtype=settings.dtype)
-        self.g = np.zeros((len(data.ue), net.n_parameters), settings.dtype)
+        dtype = settings.dtype
+        batch = settings.compute_batch_sizes(data.count).max()
+        inputs, outputs = zip(*((a + 1, b) for a, b in pairwise(net.sizes)), strict=True)
+        both = np.zeros((2, net.n_parameters), dtype)
+        parts = np.split(both, np.cumsum(np.multiply(inputs, outputs))[:-1], axis=1)
+        pairs = [part.reshape(2, -1, b) for part, b in zip(parts, outputs, strict=True)]
+        units = [
+            tuple(np.ones((batch, size), dtype) for size in sizes)
+            for sizes in (inputs, outputs, outputs, outputs)
+        ]
+        # rounding of the norm, of the product and of the sum over a batch must not exceed the bound
+        slack = (net.n_parameters + batch + 8) * float(np.finfo(dtype).eps)
+        self.work = _Work(
+            np.column_stack([data.x, np.ones(len(data.x))]).astype(dtype),
+            np.asarray(data.y, dtype),
+            *both,
+            *zip(*pairs, strict=True),
+            *units,
+            ACTIVATIONS.index(net.activation),
+            settings.frozen_layers,
+            np.inf if settings.sample_clip is None else settings.sample_clip * (1.0 - slack),
+            POLYAK / settings.learning_rate if settings.step_limit == "polyak" else np.inf,
+        )
+        self.g = np.zeros((len(data.ue), net.n_parameters), dtype)
         self.loss = np.zeros(len(data.ue))
 
     def compute(self, w: FloatArray, batches: Batches) -> FloatArray:
-        g = self.g[: len(w)]
-        masks = self._draw_masks(batches)
-        for i, slope in enumerate(g):
+        work = self.work
+        drawn = self._draw_masks(batches)
+        for i, row in enumerate(w):
+            for mask, masks in zip(work.masks, drawn, strict=False):
+                mask[:] = masks[i]
+            work.w[:] = row
             chosen = batches.order[batches.start[i] : batches.end[i]]
-            self.loss[i] = _write_gradient(
-                w[i], slope, self.x[chosen], self.y[chosen], masks[i], self.shape
-            )
-        return g
+            self.loss[i] = _write_gradient(chosen, work)
+            self.g[i] = work.g
+        return self.g[: len(w)]
 
     def limit(self, g: FloatArray) -> None:
-        shape = self.shape
-        g[:, : shape.first[shape.frozen]] = 0.0
+        work = self.work
+        g[:, : sum(layer.size for layer in work.layers[: work.frozen])] = 0.0
         for row, loss in zip(g, self.loss, strict=False):
-            _limit_step(row, shape.most * loss)
+            _limit_step(row, work.most * loss)
 
     def train(
         self, start: FloatArray, values: FloatArray, rows: IntArray, offset: FloatArray | None
     ) -> None:
         settings = self.settings
-        changed = settings.proximal or settings.weight_decay or self.dropout
+        changed = settings.proximal or settings.weight_decay or settings.dropout
         if changed or type(settings.optimiser) is not Sgd:
             return super().train(start, values, rows, offset)
         data = self.data
         size = settings.compute_batch_sizes(data.count)
         rate = start.dtype.type(settings.learning_rate)
         orders = np.stack([self.draw_order(epoch) for epoch in range(settings.local_epochs)])
-        _descend(
-            start,
-            values,
-            rows,
-            data.model,
-            self.x,
-            self.y,
-            orders,
-            data.ptr,
-            size,
-            rate,
-            self.shape,
-        )
+        _descend(start, values, rows, data.model, orders, data.ptr, size, rate, self.work)
 
-    def _draw_masks(self, batches: Batches) -> FloatArray:
-        """Inverted dropout masks (k, B, hidden units) of a batch of B samples at most; without
-        dropout B is 0.
+    def _draw_masks(self, batches: Batches) -> list[FloatArray]:
+        """Inverted dropout masks (k, B, units) of batches of B samples at most, of each hidden
+        layer; without dropout there are none.
         """
+        dropout = self.settings.dropout
         row = self.data.row[: len(batches.start)]
-        if not self.dropout:
-            return np.empty((len(row), 0, 0), dtype=self.settings.dtype)
         stream = f"dropout{batches.epoch}.{batches.start[0]}"
-        unit = [
-            self.rng.uniform(f"{stream}.{layer}", row, (self.samples, units))
-            for layer, units in enumerate(self.units)
+        hidden = self.work.masks[:-1] if dropout else ()
+        return [
+            (self.rng.uniform(f"{stream}.{layer}", row, mask.shape) >= dropout) / (1.0 - dropout)
+            for layer, mask in enumerate(hidden)
         ]
-        is_kept = np.concatenate(unit, axis=2) >= self.dropout
-        return (is_kept / (1.0 - self.dropout)).astype(self.settings.dtype)
 
 
 @compiled
@@ -137,34 +142,30 @@ def _limit_step(g: FloatArray, most: float) -> None:
             g *= g.dtype.type(most / squared)
 
 
-class _Shape(NamedTuple):
-    """Units of each layer, the inputs first; where each layer's parameters begin; the activation;
-    layers that need no gradient; the largest norm of a sample's gradient; and the largest squared
-    norm of a batch's over its loss, or infinity.
+class _Work(NamedTuple):
+    """What gradients are computed from and in.
+
+    Inputs x (N, p + 1), whose last number is 1, and targets y (N,) of all samples; a network w (d,)
+    and its gradient g (d,). Of every layer: views of these two (in + 1, out); its inputs (B, in +
+    1) of a batch of B samples at most; and of its units (B, out) sums, then slopes, dropout masks,
+    and deltas. The activation; layers that need no gradient; the largest norm of a sample's
+    gradient; and the largest squared norm of a batch's over its loss, or infinity.
     """
 
-    sizes: IntArray
-    first: IntArray
+    x: FloatArray
+    y: FloatArray
+    w: FloatArray
+    g: FloatArray
+    layers: Layers
+    gradients: Layers
+    values: Layers
+    slopes: Layers
+    masks: Layers
+    deltas: Layers
     activation: int
     frozen: int
     clip: float
     most: float
-
-    @classmethod
-    def from_settings(cls, net: Mlp, settings: RegressionTraining, batch: int) -> _Shape:
-        """For batches of that many samples at most."""
-        first = np.cumsum([0, *((a + 1) * b for a, b in pairwise(net.sizes))])
-        # rounding of the norm, of the product and of the sum over a batch must not exceed the bound
-        slack = (net.n_parameters + batch + 8) * float(np.finfo(settings.dtype).eps)
-        clip = np.inf if settings.sample_clip is None else settings.sample_clip * (1.0 - slack)
-        return cls(
-            np.array(net.sizes),
-            first,
-            ACTIVATIONS.index(net.activation),
-            settings.frozen_layers,
-            clip,
-            POLYAK / settings.learning_rate if settings.step_limit == "polyak" else np.inf,
-        )
 
 
 @compiled
@@ -173,87 +174,80 @@ def _descend(
     values: FloatArray,
     rows: IntArray,
     model: IntArray,
-    z: FloatArray,
-    y: FloatArray,
     orders: IntArray,
     ptr: IntArray,
     size: IntArray,
     rate: float,
-    shape: _Shape,
+    work: _Work,
 ) -> None:
     """Writes to values[rows] updates of plain gradient descent from start[model], in all epochs'
     orders (n, N): a UE ends before the next begins, so all that it needs stays in the cache.
     """
-    masks = np.empty((0, 0), start.dtype)
-    g = np.zeros(start.shape[1], start.dtype)
+    w = work.w
     for i in range(len(rows)):
         before = start[model[i]]
-        w = before.copy()
+        for j in range(len(w)):
+            w[j] = before[j]
         for order in orders:
             for first in range(ptr[i], ptr[i + 1], size[i]):
                 chosen = order[first : min(first + size[i], ptr[i + 1])]
-                loss = _write_gradient(w, g, z[chosen], y[chosen], masks, shape)
-                _limit_step(g, shape.most * loss)
+                loss = _write_gradient(chosen, work)
+                _limit_step(work.g, work.most * loss)
                 for j in range(len(w)):
-                    w[j] -= rate * g[j]
+                    w[j] -= rate * work.g[j]
         row = values[rows[i]]
         for j in range(len(w)):
             row[j] = w[j] - before[j]
 
 
 @compiled
-def _write_gradient(
-    w: FloatArray, g: FloatArray, x: FloatArray, y: FloatArray, masks: FloatArray, shape: _Shape
-) -> float:
-    """Writes g (d,), the gradient of the mean squared error of a network w (d,) on its batch x (n,
-    inputs + 1), whose last number is 1, and y (n,); returns the error. Entries of frozen layers are
-    left alone.
-
-    masks (B, hidden units) multiply activations; with B = 0 there are none. Weights and biases of a
-    layer are one matrix (in + 1, out).
+def _write_gradient(chosen: IntArray, work: _Work) -> float:
+    """Writes work.g, the gradient of the mean squared error of the network work.w on its batch,
+    samples chosen (n,); returns the error. Entries of frozen layers are left alone.
     """
-    n = len(x)
-    last = len(shape.sizes) - 2
-    unit = 0
-    layers = [
-        w[shape.first[i] : shape.first[i + 1]].reshape(-1, shape.sizes[i + 1])
-        for i in range(last + 1)
-    ]
-    values = [x]
-    deltas: list[FloatArray] = []
-    for layer in layers[:last]:
-        slope = np.dot(values[-1], layer)
-        after = np.ones((n, slope.shape[1] + 1), w.dtype)
-        _activate(slope, after, shape.activation)
-        if len(masks):
-            mask = masks[:n, unit : unit + slope.shape[1]]
-            after[:, :-1] *= mask
-            slope *= mask
-            unit += slope.shape[1]
-        values.append(after)
-        deltas.append(slope)
-    error = np.dot(values[last], layers[last])[:, 0] - y
-    deltas.append((w.dtype.type(2.0 / n) * error).reshape(n, 1))
-    for i in range(last, shape.frozen, -1):
-        deltas[i - 1] *= np.dot(deltas[i], layers[i][:-1].T)
-    if shape.clip < np.inf:
-        _clip_deltas(values, deltas, shape)
-    for i in range(shape.frozen, last + 1):
-        gradient = g[shape.first[i] : shape.first[i + 1]].reshape(layers[i].shape)
-        np.dot(values[i].T, deltas[i], gradient)
-    return float(np.square(error).mean())
+    n = len(chosen)
+    last = len(work.layers) - 1
+    value = work.values[0][:n]
+    for s in range(n):
+        for j in range(value.shape[1]):
+            value[s, j] = work.x[chosen[s], j]
+    for i in range(last + 1):
+        slope = work.slopes[i][:n]
+        np.dot(value, work.layers[i], slope)
+        if i < last:
+            value = work.values[i + 1][:n]
+            _activate(slope, value, work.masks[i], work.activation)
+    double = value.dtype.type(2.0 / n)
+    total = double - double
+    for s in range(n):
+        error = work.slopes[last][s, 0] - work.y[chosen[s]]
+        total += error * error
+        work.deltas[last][s, 0] = double * error
+    for i in range(last, work.frozen, -1):
+        slope = work.slopes[i - 1]
+        delta = work.deltas[i - 1][:n]
+        np.dot(work.deltas[i][:n], work.layers[i][:-1].T, delta)
+        for s in range(n):
+            for j in range(delta.shape[1]):
+                delta[s, j] *= slope[s, j]
+    if work.clip < np.inf:
+        _clip_deltas(n, work)
+    for i in range(work.frozen, last + 1):
+        np.dot(work.values[i][:n].T, work.deltas[i][:n], work.gradients[i])
+    return float(value.dtype.type(total / n))
 
 
 @compiled
-def _activate(value: FloatArray, after: FloatArray, activation: int) -> None:
-    """Writes activations of value (n, b) to after (n, b + 1) and their slopes to value. NaN
-    passes.
+def _activate(value: FloatArray, after: FloatArray, masks: FloatArray, activation: int) -> None:
+    """Writes activations of value (n, b) to after (n, b + 1) and their slopes to value, both times
+    masks (B, b). NaN passes.
     """
     unit = value.dtype.type(1)
     zero = unit - unit
     for s in range(len(value)):
         row = value[s]
         to = after[s]
+        mask = masks[s]
         for j in range(len(row)):
             v = row[j]
             if activation == _RELU:
@@ -269,24 +263,24 @@ def _activate(value: FloatArray, after: FloatArray, activation: int) -> None:
             else:
                 to[j] = unit / (unit + np.exp(-v))
                 row[j] = to[j] * (unit - to[j])
+        for j in range(len(row)):
+            to[j] *= mask[j]
+            row[j] *= mask[j]
 
 
 @compiled
-def _clip_deltas(values: list[FloatArray], deltas: list[FloatArray], shape: _Shape) -> None:
-    """Deltas scaled so that no sample's gradient is longer than the clip. One that is not finite
-    counts as 0.
+def _clip_deltas(n: int, work: _Work) -> None:
+    """Deltas of n samples scaled so that no sample's gradient is longer than the clip. One that is
+    not finite counts as 0.
 
     |dF/dw|^2 = sum_l |D_l|^2 (|a_{l-1}|^2 + 1), without frozen layers; no gradient is formed.
     """
-    n = len(deltas[-1])
     for s in range(n):
         squared = 0.0
-        for i in range(shape.frozen, len(deltas)):
-            squared += np.square(deltas[i][s]).sum() * np.square(values[i][s]).sum()
-        size = np.sqrt(squared)
-        max_norm = shape.clip / n
-        for i in range(shape.frozen, len(deltas)):
-            if not np.isfinite(size):
-                deltas[i][s] = 0.0
-            elif size > max_norm:
-                deltas[i][s] *= max_norm / size
+        for i in range(work.frozen, len(work.deltas)):
+            squared += np.square(work.deltas[i][s]).sum() * np.square(work.values[i][s]).sum()
+        share = min(1.0, work.clip / n / np.sqrt(squared))
+        for i in range(work.frozen, len(work.deltas)):
+            row = work.deltas[i][s]
+            for j in range(len(row)):
+                row[j] = row[j] * share if squared < np.inf else 0.0
