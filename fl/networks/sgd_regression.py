@@ -58,6 +58,8 @@ def train_regression(
 class _Regression(Gradients):
     """Gradients of mean squared errors on data of k UEs, those with the most steps first."""
 
+    settings: RegressionTraining
+
     def __init__(self, net: Mlp, data: Local, settings: RegressionTraining, rng: Rng) -> None:
         super().__init__(data, settings, rng)
         dtype = settings.dtype
@@ -72,16 +74,16 @@ class _Regression(Gradients):
         self.work = _Work(
             np.column_stack([data.x, np.ones(len(data.x))]).astype(dtype),
             np.asarray(data.y, dtype),
+            ACTIVATIONS.index(net.activation),
+            settings.frozen_layers,
+            np.inf if settings.sample_clip is None else settings.sample_clip * (1.0 - slack),
+            POLYAK / settings.learning_rate if settings.step_limit == "polyak" else np.inf,
             *both,
             *zip(*map(np.reshape, parts, [(2, a, -1) for a in inputs]), strict=True),
             *(
                 tuple(np.ones((batch, size), dtype) for size in sizes)
                 for sizes in (inputs, outputs, outputs, outputs)
             ),
-            ACTIVATIONS.index(net.activation),
-            settings.frozen_layers,
-            np.inf if settings.sample_clip is None else settings.sample_clip * (1.0 - slack),
-            POLYAK / settings.learning_rate if settings.step_limit == "polyak" else np.inf,
         )
 
     def compute(self, w: FloatArray, batches: Batches) -> FloatArray:
@@ -112,16 +114,19 @@ class _Regression(Gradients):
         self, start: FloatArray, values: FloatArray, rows: IntArray, offset: FloatArray | None
     ) -> None:
         settings = self.settings
-        changed = settings.proximal or settings.weight_decay or settings.dropout
-        if changed or type(settings.optimiser) is not Sgd:
+        if (
+            settings.proximal
+            or settings.weight_decay
+            or settings.dropout
+            or type(settings.optimiser) is not Sgd
+        ):
             return super().train(start, values, rows, offset)
-        orders = np.stack([self.draw_order(epoch) for epoch in range(settings.local_epochs)])
         _descend(
             start,
             values,
             rows,
             self.data.model,
-            orders,
+            np.stack([self.draw_order(epoch) for epoch in range(settings.local_epochs)]),
             self.data.ptr,
             self.sizes,
             start.dtype.type(settings.learning_rate),
@@ -142,15 +147,19 @@ def _limit_step(g: FloatArray, most: float) -> None:
 class _Work(NamedTuple):
     """What gradients are computed from and in.
 
-    Inputs x (N, p + 1), whose last number is 1, and targets y (N,) of all samples; a network w (d,)
-    and its gradient g (d,). Of every layer: views of these two (in + 1, out); its inputs (B, in +
-    1) of a batch of B samples at most; and of its units (B, out) sums, then slopes, dropout masks,
-    and deltas. The activation; layers that need no gradient; the largest norm of a sample's
-    gradient; and the largest squared norm of a batch's over its loss, or infinity.
+    Inputs x (N, p + 1), whose last number is 1, and targets y (N,) of all samples; the activation;
+    layers that need no gradient; the largest norm of a sample's gradient; and the largest squared
+    norm of a batch's over its loss, or infinity. A network w (d,) and its gradient g (d,). Of every
+    layer: views of these two (in + 1, out); its inputs (B, in + 1) of a batch of B samples at most;
+    and of its units (B, out) sums, then slopes, dropout masks, and deltas.
     """
 
     x: FloatArray
     y: FloatArray
+    activation: int
+    frozen: int
+    clip: float
+    most: float
     w: FloatArray
     g: FloatArray
     layers: Layers
@@ -159,10 +168,6 @@ class _Work(NamedTuple):
     slopes: Layers
     masks: Layers
     deltas: Layers
-    activation: int
-    frozen: int
-    clip: float
-    most: float
 
 
 @compiled
