@@ -18,7 +18,7 @@ import numpy as np
 from netsim.columns import no_places
 from netsim.compiled import compiled
 from netsim.geometry import Area
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 
 
 def project_points(points_m: FloatArray, directions: int) -> FloatArray:
@@ -59,15 +59,27 @@ def compute_sliced_w1(a: FloatArray, b: FloatArray, sums: FloatArray | None = No
     if sums is None:
         sums = accumulate_sums(a)
     sets = np.ascontiguousarray(np.swapaxes(b.reshape(-1, directions, m), 0, 1))
-    return _average_gaps(np.ascontiguousarray(a), sums, sets).reshape(shape)
+    first = np.arange(m + 1) * n  # the stretches, in units of 1 / (n m)
+    gaps = _sum_gaps(np.ascontiguousarray(a), sums, sets, first, first // m, -(-first // m))
+    # sums that cancel may round to less
+    return (np.maximum(gaps, 0.0) / (n * m) / directions).reshape(shape)
 
 
 @compiled
-def _average_gaps(a: FloatArray, sums: FloatArray, sets: FloatArray) -> FloatArray:
-    """Return the mean over directions of int_0^1 |Q_a(u) - Q_b(u)| du for every set b: (n_set,).
+def _sum_gaps(
+    a: FloatArray,
+    sums: FloatArray,
+    sets: FloatArray,
+    first: IntArray,
+    start: IntArray,
+    stop: IntArray,
+) -> FloatArray:
+    """Return n m times the sum over directions of int_0^1 |Q_a(u) - Q_b(u)| du for every set b:
+    (n_set,).
 
     a (directions, n) and sets (directions, n_set, m) are sorted; sums (directions, n + 1): of the
-    points of a so far.
+    points of a so far; first (m + 1,): where stretches begin, in units of 1 / (n m), and the points
+    of a that hold these places, start, and end there, stop.
 
     One stretch of u for each point of b, over which Q_b is constant and Q_a crosses it at most
     once.
@@ -79,9 +91,6 @@ def _average_gaps(a: FloatArray, sums: FloatArray, sets: FloatArray) -> FloatArr
     """
     directions, n = a.shape
     n_set, m = sets.shape[1:]
-    first = np.arange(m + 1) * n  # the stretches, in units of 1 / (n m)
-    start = first // m  # the points of a that hold their ends
-    stop = -(-first // m)
     total = np.zeros(n_set)
     ends = np.zeros(m + 1)  # G(u_0) of each stretch, and the last G(u_1)
     for d in range(directions):  # not set by set: one row of a stays in the cache
@@ -119,7 +128,7 @@ def _average_gaps(a: FloatArray, sums: FloatArray, sets: FloatArray) -> FloatArr
                     integral = so_far[low] * m
                 gaps += b * (2 * crossed - u0 - u1) - 2 * integral + g0 + g1
             total[s] = gaps
-    return np.maximum(total, 0.0) / (n * m) / directions  # sums that cancel may round to less
+    return total
 
 
 def compute_sliced_w1_of_sets(a: FloatArray, sets_m: FloatArray, sums: FloatArray) -> FloatArray:

@@ -7,7 +7,6 @@ activations stay in the cache.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -59,77 +58,80 @@ def train_regression(
 class _Regression(Gradients):
     """Gradients of mean squared errors on data of k UEs, those with the most steps first."""
 
+    settings: RegressionTraining
+
     def __init__(self, net: Mlp, data: Local, settings: RegressionTraining, rng: Rng) -> None:
         super().__init__(data, settings, rng)
         dtype = settings.dtype
-        batch = settings.compute_batch_sizes(data.count).max()
-        inputs, outputs = zip(*((a + 1, b) for a, b in pairwise(net.sizes)), strict=True)
+        self.sizes = settings.compute_batch_sizes(data.count)
+        batch = self.sizes.max()
+        inputs = np.add(net.sizes[:-1], 1)
+        outputs = net.sizes[1:]
         both = np.zeros((2, net.n_parameters), dtype)
-        parts = np.split(both, np.cumsum(np.multiply(inputs, outputs))[:-1], axis=1)
-        pairs = [part.reshape(2, -1, b) for part, b in zip(parts, outputs, strict=True)]
-        units = [
-            tuple(np.ones((batch, size), dtype) for size in sizes)
-            for sizes in (inputs, outputs, outputs, outputs)
-        ]
+        parts = np.split(both, np.cumsum(inputs * outputs)[:-1], axis=1)
         # rounding of the norm, of the product and of the sum over a batch must not exceed the bound
         slack = (net.n_parameters + batch + 8) * float(np.finfo(dtype).eps)
         self.work = _Work(
             np.column_stack([data.x, np.ones(len(data.x))]).astype(dtype),
             np.asarray(data.y, dtype),
-            *both,
-            *zip(*pairs, strict=True),
-            *units,
             ACTIVATIONS.index(net.activation),
             settings.frozen_layers,
             np.inf if settings.sample_clip is None else settings.sample_clip * (1.0 - slack),
             POLYAK / settings.learning_rate if settings.step_limit == "polyak" else np.inf,
+            *both,
+            *zip(*map(np.reshape, parts, [(2, a, -1) for a in inputs]), strict=True),
+            *(
+                tuple(np.ones((batch, size), dtype) for size in sizes)
+                for sizes in (inputs, outputs, outputs, outputs)
+            ),
         )
-        self.g = np.zeros((len(data.ue), net.n_parameters), dtype)
-        self.loss = np.zeros(len(data.ue))
 
     def compute(self, w: FloatArray, batches: Batches) -> FloatArray:
         work = self.work
-        drawn = self._draw_masks(batches)
-        for i, row in enumerate(w):
-            for mask, masks in zip(work.masks, drawn, strict=False):
-                mask[:] = masks[i]
-            work.w[:] = row
-            chosen = batches.order[batches.start[i] : batches.end[i]]
-            self.loss[i] = _write_gradient(chosen, work)
-            self.g[i] = work.g
-        return self.g[: len(w)]
+        dropout = self.settings.dropout
+        masks = []  # of hidden layers (k, B, units), inverted
+        for layer, mask in enumerate(work.masks[:-1] if dropout else ()):
+            stream = f"dropout{batches.epoch}.{batches.start[0]}.{layer}"
+            unit = self.rng.uniform(stream, self.data.row[: len(w)], mask.shape)
+            masks.append((unit >= dropout) / (1.0 - dropout))
+        g = np.empty_like(w)
+        self.loss = np.empty(len(w))
+        for i, now in enumerate(w):
+            for mask, drawn in zip(work.masks, masks, strict=False):
+                mask[:] = drawn[i]
+            work.w[:] = now
+            self.loss[i] = _write_gradient(batches.order[batches.start[i] : batches.end[i]], work)
+            g[i] = work.g
+        return g
 
     def limit(self, g: FloatArray) -> None:
         work = self.work
         g[:, : sum(layer.size for layer in work.layers[: work.frozen])] = 0.0
-        for row, loss in zip(g, self.loss, strict=False):
+        for row, loss in zip(g, self.loss, strict=True):
             _limit_step(row, work.most * loss)
 
     def train(
         self, start: FloatArray, values: FloatArray, rows: IntArray, offset: FloatArray | None
     ) -> None:
         settings = self.settings
-        changed = settings.proximal or settings.weight_decay or settings.dropout
-        if changed or type(settings.optimiser) is not Sgd:
+        if (
+            settings.proximal
+            or settings.weight_decay
+            or settings.dropout
+            or type(settings.optimiser) is not Sgd
+        ):
             return super().train(start, values, rows, offset)
-        data = self.data
-        size = settings.compute_batch_sizes(data.count)
-        rate = start.dtype.type(settings.learning_rate)
-        orders = np.stack([self.draw_order(epoch) for epoch in range(settings.local_epochs)])
-        _descend(start, values, rows, data.model, orders, data.ptr, size, rate, self.work)
-
-    def _draw_masks(self, batches: Batches) -> list[FloatArray]:
-        """Inverted dropout masks (k, B, units) of batches of B samples at most, of each hidden
-        layer; without dropout there are none.
-        """
-        dropout = self.settings.dropout
-        row = self.data.row[: len(batches.start)]
-        stream = f"dropout{batches.epoch}.{batches.start[0]}"
-        hidden = self.work.masks[:-1] if dropout else ()
-        return [
-            (self.rng.uniform(f"{stream}.{layer}", row, mask.shape) >= dropout) / (1.0 - dropout)
-            for layer, mask in enumerate(hidden)
-        ]
+        _descend(
+            start,
+            values,
+            rows,
+            self.data.model,
+            np.stack([self.draw_order(epoch) for epoch in range(settings.local_epochs)]),
+            self.data.ptr,
+            self.sizes,
+            start.dtype.type(settings.learning_rate),
+            self.work,
+        )
 
 
 @compiled
@@ -145,15 +147,19 @@ def _limit_step(g: FloatArray, most: float) -> None:
 class _Work(NamedTuple):
     """What gradients are computed from and in.
 
-    Inputs x (N, p + 1), whose last number is 1, and targets y (N,) of all samples; a network w (d,)
-    and its gradient g (d,). Of every layer: views of these two (in + 1, out); its inputs (B, in +
-    1) of a batch of B samples at most; and of its units (B, out) sums, then slopes, dropout masks,
-    and deltas. The activation; layers that need no gradient; the largest norm of a sample's
-    gradient; and the largest squared norm of a batch's over its loss, or infinity.
+    Inputs x (N, p + 1), whose last number is 1, and targets y (N,) of all samples; the activation;
+    layers that need no gradient; the largest norm of a sample's gradient; and the largest squared
+    norm of a batch's over its loss, or infinity. A network w (d,) and its gradient g (d,). Of every
+    layer: views of these two (in + 1, out); its inputs (B, in + 1) of a batch of B samples at most;
+    and of its units (B, out) sums, then slopes, dropout masks, and deltas.
     """
 
     x: FloatArray
     y: FloatArray
+    activation: int
+    frozen: int
+    clip: float
+    most: float
     w: FloatArray
     g: FloatArray
     layers: Layers
@@ -162,10 +168,6 @@ class _Work(NamedTuple):
     slopes: Layers
     masks: Layers
     deltas: Layers
-    activation: int
-    frozen: int
-    clip: float
-    most: float
 
 
 @compiled
@@ -275,12 +277,13 @@ def _clip_deltas(n: int, work: _Work) -> None:
 
     |dF/dw|^2 = sum_l |D_l|^2 (|a_{l-1}|^2 + 1), without frozen layers; no gradient is formed.
     """
+    free = range(work.frozen, len(work.deltas))
     for s in range(n):
         squared = 0.0
-        for i in range(work.frozen, len(work.deltas)):
+        for i in free:
             squared += np.square(work.deltas[i][s]).sum() * np.square(work.values[i][s]).sum()
         share = min(1.0, work.clip / n / np.sqrt(squared))
-        for i in range(work.frozen, len(work.deltas)):
+        for i in free:
             row = work.deltas[i][s]
             for j in range(len(row)):
                 row[j] = row[j] * share if squared < np.inf else 0.0

@@ -105,25 +105,31 @@ def _compute_sorted_sinr(
         while last < end and cell[last] == cell[first]:
             last += 1
         own = cell[first] * size
-        outer_own = outer[row[first:last], own : own + size]
-        disturbance = elsewhere[own : own + size]
-        sinr[first:last] = _compute_queue_sinr(x_w[first:last], outer_own, disturbance, receiver)
+        _write_queue_sinr(
+            x_w[first:last],
+            outer[row[first:last], own : own + size],
+            elsewhere[own : own + size],
+            receiver,
+            sinr[first:last],
+        )
         first = last
     return sinr
 
 
 @compiled
-def _compute_queue_sinr(
-    x_w: FloatArray, outer_own: FloatArray, elsewhere: FloatArray, receiver: Cancellation
-) -> FloatArray:
-    """SINR (n,) of the UEs of a cell and group, the strongest first, that meet a disturbance from
-    elsewhere (size,).
+def _write_queue_sinr(
+    x_w: FloatArray,
+    outer_own: FloatArray,
+    elsewhere: FloatArray,
+    receiver: Cancellation,
+    sinr: FloatArray,
+) -> None:
+    """Write the SINR (n,) of the UEs of a cell and group, the strongest first, that meet a
+    disturbance from elsewhere (size,).
 
     Running sums begin with the weakest signal, so large numbers do not cancel.
     """
     n, size = outer_own.shape
-    antennas = int(np.sqrt(size))
-    sinr = np.empty(n)
     later = np.zeros(size)
     for k in range(n - 1, -1, -1):
         sinr[k] = 0.0
@@ -133,18 +139,18 @@ def _compute_queue_sinr(
     earlier = np.zeros(size)
     for k in range(n):
         square = 0.0
-        for a in range(antennas):
+        for a in range(int(np.sqrt(size))):  # of the antennas
             square += outer_own[k, a]
         left = 0.0
         for a in range(size):
             left += outer_own[k, a] * earlier[a]
-        noise = square * receiver.noise_w
-        ratio = x_w[k] * square**2 / (max(sinr[k], 0.0) + noise + max(left, 0.0))
+        ratio = (
+            x_w[k] * square**2 / (max(sinr[k], 0.0) + square * receiver.noise_w + max(left, 0.0))
+        )
         share = receiver.residual if ratio >= receiver.min_sinr else 1.0
         for a in range(size):
             earlier[a] += share * x_w[k] * outer_own[k, a]
         sinr[k] = ratio if np.isfinite(ratio) else 0.0
-    return sinr
 
 
 class Durations(NamedTuple):

@@ -220,6 +220,18 @@ def test_a_device_whose_steps_are_limited_learns_the_same_in_any_company(bits):
         assert_array_equal(alone[0], updates[row])
 
 
+def test_the_largest_batch_may_be_one_of_fewer_steps():
+    """3 of 10 samples take 4 steps, 4 of 11 take 3: the first device has not the largest batch."""
+    net = Mlp((5, 9, 6, 1), "elu")
+    data = cohort([10, 11])
+    settings = recipe("elu", batch="all", batch_share=0.3)[2]
+    start = weights(net)
+    updates = train_regression(net, start, data, settings, RNG)
+    for row in range(2):
+        alone = train_regression(net, start, data.select(np.array([row])), settings, RNG)
+        assert_array_equal(alone[0], updates[row])
+
+
 def test_a_sample_that_overflows_counts_as_zero():
     _, make, settings = recipe("relu", batch="all", epochs=1, sample_clip=2.0)
     net = Mlp((5, 7, 4, 1), "relu")
