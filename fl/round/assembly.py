@@ -34,7 +34,7 @@ from netsim.radio.power import Full, Power
 from netsim.record import Recorder
 from netsim.streets.graph import StreetGraph
 from netsim.traces.home_work import FEWEST_NIGHTS
-from netsim.units import IntArray
+from netsim.units import IntArray, LatLon
 from netsim.world.base_stations import number_sites
 from netsim.world.build import build_world
 from netsim.world.coverage_law import CoverageLaw
@@ -307,7 +307,7 @@ def _check_homes(world: World, learning: Learning) -> None:
         )
 
 
-def find_origin_deg(world: World) -> tuple[float, float] | None:
+def find_origin_deg(world: World) -> LatLon | None:
     """Return latitude and longitude of (0, 0); None for a plane without a geographic origin."""
     return (None if world.trace is None else world.trace.origin_deg) or world.setting.city.origin()
 

@@ -287,10 +287,7 @@ class _Tr38901Scenario(PathLoss):
 
     def _clip_height_m(self, pairs: Pairs) -> float | FloatArray:
         """Heights of the UEs within the range of the table, one or (n, 1)."""
-        height_m = pairs.ue_height_m
-        if isinstance(height_m, np.ndarray):
-            return np.clip(height_m, *self.ue_heights_m)
-        return height_m
+        return np.clip(pairs.ue_height_m, *self.ue_heights_m)
 
 
 class _Urban(_Tr38901Scenario):

@@ -74,7 +74,7 @@ class Transmissions(Columns):
 
     cohort: the UEs with their links and powers now; submission, place: the submission and the entry
     in it; round: of the fading; look: block in which its links were looked at. requested_s,
-    prepared_s (duration of downlink and training), ready_s, stops_s (when it ends at the latest, by
+    ready_s (after downlink and training), stops_s (when it ends at the latest, by
     the fate `stops_by`), granted_s (first rate, NaN before), ended_s (NaN before).
 
     alone_bps; sent_j, left_j: energy spent on the air, and what may still be. n_bits; rho: scale of
@@ -95,7 +95,6 @@ class Transmissions(Columns):
     round: IntArray
     look: IntArray
     requested_s: FloatArray
-    prepared_s: FloatArray
     ready_s: FloatArray
     stops_s: FloatArray
     stops_by: IntArray
@@ -342,12 +341,11 @@ def request_transmissions(
         cohort = replace(cohort, serving=_find_cells(cohort.serving, uplink))
     n_bits = payload.count_bits(cohort.rows)
     with np.errstate(divide="ignore"):
-        prepared_s = n_bits / uplink.downlink_bps(cohort) + cohort.compute_s
+        ready_s = now_s + (n_bits / uplink.downlink_bps(cohort) + cohort.compute_s)
     rows = Transmissions.from_cohort(cohort)
     rows.share_of_time = uplink.share_of_time()
     rows.place = place
-    rows.prepared_s = prepared_s
-    rows.ready_s = now_s + prepared_s
+    rows.ready_s = ready_s
     rows.n_bits = n_bits
     rows.left_bits = n_bits.copy()
     rows.block_bits = n_bits.copy()

@@ -321,9 +321,9 @@ class Scattered(Layout, kind="uniform"):
 MAX_BYTES = 500 * 2**20
 _ORDER = ("radio", "mcc", "net", "area", "cell", "unit", "lon", "lat")
 """the first columns of a file without a header"""
-_WANTED = ("radio", "mcc", "net", "area", "cell", "lon", "lat")
 _WORDS = {
     "radio": "radio radiotype",
+    "mcc": "mcc",
     "net": "net mnc",
     "area": "area lac tac",
     "cell": "cell cellid cid ci eci",
@@ -501,8 +501,8 @@ def _find_columns(source: Source, line: int, header: Sequence[str]) -> list[int]
         for k, name in reversed(list(enumerate(header)))
     }
     places = []
-    for ours in _WANTED:
-        columns = [plain[word] for word in _WORDS.get(ours, ours).split() if word in plain]
+    for ours, words in _WORDS.items():
+        columns = [plain[word] for word in words.split() if word in plain]
         if not columns:
             problem = f"no column {ours!r}; OpenCelliD files start with {','.join(_ORDER)}"
             source.refuse(line, f"{problem}; here: {', '.join(header)[:100]}")
