@@ -110,8 +110,9 @@ def test_a_run_goes_on_with_any_number_of_workers(name, workers, tiny, tmp_path)
 
 
 def test_a_process_that_is_killed_ends_the_command_in_a_line_and_the_next_one_goes_on(
-    tiny, tmp_path
+    tiny, tmp_path, monkeypatch
 ):
+    monkeypatch.setattr("scenarios.app.run.ahead.MOST_BYTES", 1)  # else it is done before
     study = tiny(SIX_ROUNDS)
     run(study, tmp_path / "whole")
 

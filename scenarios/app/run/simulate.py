@@ -319,7 +319,8 @@ class LearningPlay(Play):
         self.server = LearningServer(self.world, self.setup, self.memory.state, self)
         if count_workers() > 1 and sys.platform == "linux":
             done_here = self.recorder.write, self.server.record, self.keep_state, self.world.resume
-            play_ahead(self._play_world, done_here, [self.setup, self.setup.public])
+            towns = [value for name, value in vars(self.world.state).items() if name == "town"]
+            play_ahead(self._play_world, done_here, [self.setup, self.setup.public, *towns])
         else:
             self._play_world()
 
