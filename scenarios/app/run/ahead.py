@@ -102,7 +102,7 @@ class _Calls:
     def end(self) -> None:
         """End reading, of a copy that is no more."""
         self._n_taken = inf
-        self._reader.join()
+        self._reader.join(1.0)
 
 
 def _get_shared(kind: type) -> object:

@@ -20,6 +20,7 @@ from fl.round.final import (
 from fl.round.server import LearningServer
 from fl.round.state import RoundState, start_state
 from netsim.columns import frozen
+from netsim.mobility.people import PeopledTown
 from netsim.notice import Notice
 from netsim.radio.downlink import receive_broadcast
 from netsim.record import Recorder, write_json
@@ -319,7 +320,8 @@ class LearningPlay(Play):
         self.server = LearningServer(self.world, self.setup, self.memory.state, self)
         if count_workers() > 1 and sys.platform == "linux":
             done_here = self.recorder.write, self.server.record, self.keep_state, self.world.resume
-            towns = [value for name, value in vars(self.world.state).items() if name == "town"]
+            town = getattr(self.world.state, "town", None)
+            towns = [town] if isinstance(town, PeopledTown) else []
             play_ahead(self._play_world, done_here, [self.setup, self.setup.public, *towns])
         else:
             self._play_world()
