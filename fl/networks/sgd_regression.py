@@ -91,7 +91,7 @@ class _Regression(Gradients):
         dropout = self.settings.dropout
         masks = []  # of hidden layers (k, B, units), inverted
         for layer, mask in enumerate(work.masks[:-1] if dropout else ()):
-            stream = f"dropout{batches.epoch}.{batches.start[0]}.{layer}"
+            stream = f"dropout{batches.epoch}.{batches.step}.{layer}"
             unit = self.rng.uniform(stream, self.data.row[: len(w)], mask.shape)
             masks.append((unit >= dropout) / (1.0 - dropout))
         g = np.empty_like(w)

@@ -18,12 +18,15 @@ from netsim.workers import map_in_threads
 
 
 class Batches(NamedTuple):
-    """Samples of each UE in a step, order[start:end], start and end (k,), and the epoch."""
+    """Samples of each UE in a step, order[start:end], start and end (k,); the epoch, and the step
+    of that.
+    """
 
     order: IntArray
     start: IntArray
     end: IntArray
     epoch: int
+    step: int
 
 
 class Gradients(ABC):
@@ -77,7 +80,7 @@ class Gradients(ABC):
                 k = np.count_nonzero(steps > step)
                 start = data.ptr[:k] + step * size[:k]
                 end = np.minimum(start + size[:k], data.ptr[1 : k + 1])
-                yield epoch * steps[:k, None] + step + 1, Batches(order, start, end, epoch)
+                yield epoch * steps[:k, None] + step + 1, Batches(order, start, end, epoch, step)
 
     def draw_order(self, epoch: int) -> IntArray:
         """Samples (N,) of all UEs in the order of an epoch."""

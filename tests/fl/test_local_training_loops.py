@@ -117,13 +117,13 @@ def train_slowly(net, start, data, row, settings, make, rates=None):
         order = np.arange(n)
         if settings.batch_size != "all":
             order = np.argsort(RNG.uniform(f"order{epoch}m", owner, (n,))[0], kind="stable")
-        for first in range(0, n, size):
+        for step, first in enumerate(range(0, n, size)):
             batch = order[first : first + size]
             masks = None
             if settings.dropout:
                 masks = []
                 for i, h in enumerate(net.sizes[1:-1]):
-                    unit = RNG.uniform(f"dropout{epoch}.{first}.{i}", owner, (len(batch), h))[0]
+                    unit = RNG.uniform(f"dropout{epoch}.{step}.{i}", owner, (len(batch), h))[0]
                     kept = (unit >= settings.dropout) / (1 - settings.dropout)
                     masks.append(torch.tensor(kept))
             gradients = gradient(loss, batch, masks, free, settings.sample_clip)
@@ -243,13 +243,20 @@ def test_a_sample_that_overflows_counts_as_zero():
     assert_allclose(update, expected, rtol=1e-9, atol=1e-12)
 
 
-@mark.parametrize("bits, dropout, limit", [(32, 0.3, "none"), (64, 0.0, "polyak")])
-def test_thousands_of_devices_train_as_each_alone(bits, dropout, limit):
+@mark.parametrize(
+    "changes",
+    [
+        {"precision": 32, "dropout": 0.3},
+        {"precision": 32, "dropout": 0.3, "batch": "all", "batch_share": 0.3},
+        {"precision": 64, "step_limit": "polyak"},
+    ],
+)
+def test_thousands_of_devices_train_as_each_alone(changes):
     """Whatever shares their blocks, and on one to three threads."""
     net = Mlp((5, 9, 6, 1), "elu")
     counts = default_rng(1).integers(0, 45, 3000)
     data = cohort(counts.tolist())
-    settings = recipe("elu", dropout=dropout, precision=bits, step_limit=limit)[2]
+    settings = recipe("elu", **changes)[2]
     start = 3 * weights(net)
     updates = train_regression(net, start, data, settings, RNG)
     for count in (2, 3):
