@@ -11,7 +11,7 @@ import simpy
 
 from netsim.clock import find_first_multiple, find_last_multiple, find_last_multiples
 from netsim.columns import frozen, no_ints, replace_values
-from netsim.radio.schedulers import NO_SENDERS, AirInterface, Grants, Queue, Senders, State
+from netsim.radio.schedulers import NO_SENDERS, AirInterface, Grants, Queue, Senders, Simultaneous, State
 from netsim.radio.transmissions import (
     ENDED,
     PREPARING,
@@ -233,6 +233,7 @@ class EventUplink:
         (n,): energy that each UE may spend, training included. Raises ValueError for a UE that is
         still busy.
         """
+        self._catch_up()
         in_flight = self.lives.ue[self.lives.stage != ENDED]
         busy = np.sort(np.append(in_flight, cohort.ue))
         twice = busy[1:][busy[1:] == busy[:-1]]
@@ -268,10 +269,12 @@ class EventUplink:
         """End the transmissions of a submission that are in flight: the server no longer needs
         them.
         """
-        self._advance(submission)
+        self._catch_up()
+        self._advance(self.env.now, submission)
 
     def collect_unfinished(self) -> EndedUploads:
-        """Transmissions that have not ended, as they stand now; nothing is changed."""
+        """Transmissions that have not ended, as they stand now."""
+        self._catch_up()
         lives = self.lives.select(self.lives.stage != ENDED)
         lives.settle(np.arange(len(lives)), self.env.now)
         return _select_ended(lives, np.arange(len(lives)))
@@ -300,40 +303,86 @@ class EventUplink:
             self._turn.callbacks.append(self._on_turn)
 
     def _find_next_s(self) -> float:
-        """Time of the next change. Ends that change nothing and are not reported are left out: at
-        held rates, where a scheduler without state is not asked for, no UE waits, and none is
-        silent.
-        """
+        """Time of the next change that matters."""
         lives = self.lives
         step_s = self.interface.step_s
         block_s = self.interface.block_s
         own_s = lives.find_ends().next_s
-        sends = lives.stage == SENDING
-        waits = (lives.stage == WAITING).any()
-        holds_rates = self.interface.link_adaptation == "grant" and self._scheduled is None
-        if holds_rates and self.on_end is None and not waits and (lives.rate_bps[sends] > 0).all():
-            one = sends & (lives.submission == self.last_submission)
-            own_s[one] = own_s[one].max(initial=-inf)
         next_s = float(own_s.min(initial=inf))
-        if waits:
+        block_at_s = inf
+        if block_s is not None:
+            block_at_s = block_s * float(find_next_look_blocks(lives, block_s).min(initial=inf))
+        if (lives.stage == WAITING).any():
             next_s = min(next_s, self._until_s)
+        if self._leaves_out_changes:
+            next_s = self._find_next_gain_s(own_s, block_at_s)
         if step_s is not None and next_s < inf:
             # a multiple may be a rounding too early
             next_s = max(next_s, find_first_multiple(next_s, step_s) * step_s)
-        if block_s is not None:
-            block = float(find_next_look_blocks(lives, block_s).min(initial=inf))
-            next_s = min(next_s, block * block_s)
-        return next_s
+        return min(next_s, block_at_s)
+
+    @property
+    def _leaves_out_changes(self) -> bool:
+        """Whether those that give no UE a rate are no events: nothing else depends on them."""
+        return (
+            self.interface.link_adaptation == "grant"
+            and self.interface.step_s is None
+            and isinstance(self.interface.scheduler, Simultaneous)
+            and self.on_end is None
+        )
+
+    def _find_next_gain_s(self, own_s: FloatArray, limit_s: float) -> float:
+        """Time of the first change by which a UE without a rate gets one; of the last change before
+        a time that matters otherwise, as limit_s, where that is earlier; of the next change where
+        none can be left out.
+
+        own_s (n,): when each row ends or becomes ready by itself. UEs too weak alone, which are
+        lost as soon as they are ready, get their SINR of that time.
+        """
+        lives = self.lives
+        on = lives.stage == SENDING
+        silent = on & (lives.rate_bps == 0)
+        leaves = on & ~silent & lives.decoded & ~lives.failed
+        leaves &= lives.submission == self.last_submission
+        comes = (lives.stage == PREPARING) & (own_s == lives.ready_s)
+        comes &= self.look is None and not self.uplink.divides_band
+        lost = comes & (lives.alone_bps == 0)
+        changes = leaves | (comes ^ lost)
+        limit_s = np.where(comes, lives.stops_s, own_s)[~leaves].min(initial=limit_s)
+        times_s = np.unique(own_s[changes | lost])
+        times_s = times_s[(times_s < limit_s) & (times_s <= own_s[leaves].max(initial=-inf))]
+        if not (silent | comes).any():
+            times_s = times_s[-1:]
+        elif self.uplink.divides_band:  # with its part a UE's SNR changes, and it may be lost
+            times_s = times_s[:1]
+        next_s = own_s.min(initial=inf)
+        for next_s in times_s:
+            now = own_s == next_s
+            present = on ^ (changes & (own_s <= next_s))
+            refused = lost & now
+            heard = self.uplink.receive(lives.cohort, present | refused)
+            if heard.rate_bps[present & (silent | comes)].any() or (refused.any() and changes[now].any()):
+                break
+            lives.sinr[refused] = heard.sinr[refused]
+            lives.snr[refused] = heard.snr[refused]
+        return float(next_s)
 
     def _on_turn(self, turn: simpy.Event) -> None:
         if turn is self._turn:  # nothing earlier came up after it was set
-            self._advance()
+            self._advance(self.env.now)
 
-    def _advance(self, stopped: int | None = None) -> None:
+    def _catch_up(self) -> None:
+        """Let the changes happen that were left out up to now."""
+        own_s = self.lives.find_ends().next_s
+        past_s = own_s[own_s < self.env.now]
+        if self._leaves_out_changes and len(past_s):
+            self._advance(past_s.max())
+
+    def _advance(self, now_s: float, stopped: int | None = None) -> None:
         """Everything that happens at one time, for all transmissions; stopped: a submission that
-        ends now.
+        ends then.
         """
-        now_s = float(self.env.now)
+        now_s = float(now_s)
         lives = self.lives
         max_tries = self.interface.retransmissions
         was_ended = lives.stage == ENDED
@@ -351,8 +400,13 @@ class EventUplink:
                 lives, self.look, self.uplink, now_s, self.interface.block_s, max_tries
             )
         if has_new:
-            homeless = np.flatnonzero((lives.stage == WAITING) & (lives.serving < 0))
-            lives.end(homeless, lives.ready_s[homeless], Fate.NO_CELL)
+            homeless = lives.serving < 0
+            # of others that were left out the SINR is known
+            was_lost = (lives.alone_bps == 0) & (lives.ready_s < now_s)
+            was_lost &= self._leaves_out_changes and self.look is None
+            lost = np.flatnonzero((lives.stage == WAITING) & (homeless | was_lost))
+            fate = np.where(homeless[lost], Fate.NO_CELL, Fate.UNDECODED)
+            lives.end(lost, lives.ready_s[lost], fate)
         is_due = now_s >= self._until_s and (lives.stage == WAITING).any()
         if has_new or has_ended or has_looked or is_due:
             evaluate = has_looked or (has_ended and self.interface.link_adaptation == "change")

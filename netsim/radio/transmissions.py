@@ -254,12 +254,14 @@ class Transmissions(Columns):
     def update_reception(
         self, rows: IntArray, heard: Decoded, decoded: BoolArray, time_s: float
     ) -> None:
-        """New SINR, SNR and rates of rows (k,) that send, from time_s on; those that keep theirs
-        are left alone.
+        """New SINR, SNR and rates of rows (k,) that send, from time_s on; those that keep theirs,
+        or go on without a rate, are left alone.
         """
-        changed = heard.rate_bps != self.rate_bps[rows]
-        changed |= heard.sinr != self.sinr[rows]
-        changed |= heard.snr != self.snr[rows]
+        before_bps = self.rate_bps[rows]
+        changed = heard.rate_bps != before_bps
+        changed |= (before_bps > 0) & (
+            (heard.sinr != self.sinr[rows]) | (heard.snr != self.snr[rows])
+        )
         self.settle(rows[changed], time_s)
         self.sinr[rows] = heard.sinr
         self.snr[rows] = heard.snr
@@ -271,7 +273,7 @@ class Transmissions(Columns):
     def grant(self, rows: IntArray, sends: BoolArray, time_s: float) -> None:
         """Let rows (k,) that wait or send do so from time_s on: send, or wait."""
         changed = rows[sends != (self.stage[rows] == SENDING)]
-        self.settle(changed, time_s)
+        self.settle(changed[self.rate_bps[changed] > 0], time_s)
         self.stage[rows] = np.where(sends, SENDING, WAITING)
         self.rate_bps[changed] = 0.0
 

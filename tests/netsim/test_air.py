@@ -579,7 +579,7 @@ def test_who_listens_changes_no_end(kind, link_adaptation, step_s, strained):
         air = build_uplink(uplink, entry=record, look=look if strained else None, **mode)
         first = replace(town(3, n=14), downlink_sinr=linspace(1, 9, 14))
         done = []
-        for cohort, until_s in ((first, 1.0), (town(4, n=9, first=20), None), (first, None)):
+        for cohort, until_s in ((first, 1.0), (town(4, n=9, first=20), 40.0), (first, 80.0)):
             if strained:
                 limits["battery_j"] = 1.0 + 0.1 * cohort.compute_s * (cohort.ue % 5)
             done.append(air.submit(cohort, PAYLOAD, **limits))
@@ -591,6 +591,92 @@ def test_who_listens_changes_no_end(kind, link_adaptation, step_s, strained):
     assert len(news) > 2
     fates = {int(fate) for end in news for fate in end.sent.fate}
     assert not strained or len(fates) >= 3
+
+
+@mark.parametrize("seed", range(60))
+def test_changes_that_are_left_out_change_nothing(seed):
+    """At held rates without a listener, changes that give nobody a rate are no events: the same
+    bytes as with every change an event, for cohorts that come while others send, one of which is
+    stopped; also halfway, and after a resumption there."""
+    rng = default_rng(seed)
+    pick = lambda *values: values[rng.integers(len(values))]  # noqa: E731
+    uplink = pick(Noma, Noma, Oma)(
+        norm_bound=1.0,
+        interference=pick("all", "all", "intra"),
+        max_ser=pick(None, None, 0.2),
+        rate=pick(LinkAdaptation(), LinkAdaptation(min_sinr_db=-3.0), Shannon()),
+    )
+    mode = {
+        "link_adaptation": "grant",
+        "retransmissions": pick(0, 2),
+        "client_dropout_per_s": pick(0.0, 0.0, 0.05),
+        "block_s": pick(None, None, 0.4),
+        "scheduler": {"kind": pick("simultaneous", "simultaneous", "groups")},
+    }
+    antennas = pick(None, 2)
+    levels = rng.uniform(-14.5, -9, (40, 90, 3))
+    limits = pick({}, {"deadline_s": 2.0})
+    has_battery = pick(False, True)
+    cohorts = []
+    for k, n in enumerate(rng.integers(5, 30, 3).tolist()):
+        one = town(int(rng.integers(1000)), n, 3, antennas, 3.0, 0.0, 30 * k)
+        serving = one.serving if k else one.gain.argmax(axis=1)
+        # groups of UEs come at the same time; some are too weak alone, some silent
+        weaker = 10 ** rng.uniform(-4, 1, n)
+        cohorts.append(
+            replace(
+                one,
+                gain=one.gain * weaker[:, None],
+                serving=serving,
+                power_w=one.power_w * (rng.uniform(size=n) < 0.95),
+                downlink_sinr=rng.choice([0.01, 1.0, 2.0, 3.0, 5.0, 8.0], n),
+                compute_s=rng.choice([0.2, 0.5, 0.9], n),
+            )
+        )
+    times_s = [0.0, pick(0.0, 0.3), 0.6 + rng.uniform()]
+    looks_s = rng.uniform(0.2, 3.0, 3).tolist()
+    breaks_s = looks_s[0]
+
+    def play(listener, breaks):
+        def look(ue, round_):
+            level = levels[min(round(air.env.now / 0.4), 39)][ue]
+            return SeenLinks(level.argmax(axis=1), 10**level, None)
+
+        def build(listener):
+            looks = look if mode["block_s"] else None
+            return build_uplink(uplink, entry=listener, look=looks, **mode)
+
+        air = build(listener)
+        found, halfway = {}, []
+        stop_s = 2.0 if seed % 3 == 0 else inf
+        moments = [(t, "submit", k) for k, t in enumerate(times_s)]
+        moments += [(t, "see", None) for t in looks_s] + [(breaks_s, "break", None)]
+        moments += [(stop_s, "stop", 2)] if stop_s < inf else []
+        for at_s, what, k in sorted(moments, key=lambda one: one[0]):
+            if at_s > air.env.now:
+                air.env.run(until=at_s)
+            if what == "submit":
+                battery_j = 1.0 + 0.1 * (cohorts[k].ue % 5) if has_battery else None
+                found[k] = air.submit(cohorts[k], PAYLOAD, battery_j=battery_j, **limits)
+            elif what == "see":
+                left = air.collect_unfinished()
+                halfway.append((left.ue.tolist(), columns(left.sent)))
+            elif what == "stop":
+                air.stop(k)
+            elif breaks:
+                memory = air.memory()
+                ended = {j: event for j, event in found.items() if event.processed}
+                env = simpy.Environment(initial_time=at_s)
+                air = build(listener)
+                air.env = env
+                found |= ended | air.resume(memory)
+        air.env.run(until=500.0)
+        ends = [event.processed and columns(event.value) for event in found.values()]
+        return ends, halfway
+
+    every = play(lambda end: None, False)
+    assert play(None, False) == every
+    assert play(None, True) == every
 
 
 @mark.parametrize("kind", [Noma, Oma])
