@@ -78,7 +78,7 @@ def end_due_rows(lives: Transmissions, now_s: float, max_tries: int) -> bool:
     """
     freed = False
     while len(due := np.flatnonzero((ends := lives.find_ends()).next_s <= now_s)):
-        freed = freed or (lives.stage[due] == SENDING).any()
+        freed |= (lives.stage[due] == SENDING).any()
         is_sent = ends.sent_s[due] <= lives.stops_s[due]
         cut = due[~is_sent]
         lives.settle(cut, lives.stops_s[cut])
@@ -137,7 +137,6 @@ def update_stale_links(
     seen = look(lives.ue[stale], lives.round[stale])
     lives.settle(stale, now_s)
     stage = lives.stage[stale]
-    sends = stage == SENDING
     prepares = stage == PREPARING
     moved = seen.serving != lives.serving[stale]
     on_air = ~prepares
@@ -150,7 +149,7 @@ def update_stale_links(
     under_way = lives.stage[stale] != ENDED
     has_cell = lives.serving[stale] >= 0
     lives.end(stale[under_way & on_air & ~has_cell], now_s, Fate.NO_CELL)
-    handed = stale[under_way & moved & sends & has_cell]
+    handed = stale[under_way & moved & (stage == SENDING) & has_cell]
     lives.grant(handed, np.zeros(len(handed), bool), now_s)
     return not prepares.all()
 
@@ -315,7 +314,7 @@ class EventUplink:
         if (lives.stage == WAITING).any():
             next_s = min(next_s, self._until_s)
         if self._leaves_out_changes:
-            next_s = self._find_next_gain_s(own_s, block_at_s)
+            next_s = self._find_next_gain_s(own_s, next_s, block_at_s)
         if step_s is not None and next_s < inf:
             # a multiple may be a rounding too early
             next_s = max(next_s, find_first_multiple(next_s, step_s) * step_s)
@@ -331,21 +330,20 @@ class EventUplink:
             and self.on_end is None
         )
 
-    def _find_next_gain_s(self, own_s: FloatArray, limit_s: float) -> float:
+    def _find_next_gain_s(self, own_s: FloatArray, next_s: float, limit_s: float) -> float:
         """Time of the first change by which a UE without a rate gets one; of the last change before
-        a time that matters otherwise, as limit_s, where that is earlier; of the next change where
-        none can be left out.
+        a time that matters otherwise, as limit_s, where that is earlier; next_s where none can be
+        left out.
 
-        own_s (n,): when each row ends or becomes ready by itself. UEs too weak alone, which are
-        lost as soon as they are ready, get their SINR of that time.
+        own_s (n,): when each row ends or becomes ready by itself; next_s: the first of them. UEs
+        too weak alone, which are lost as soon as they are ready, get their SINR of that time.
         """
         lives = self.lives
         on = lives.stage == SENDING
         silent = on & (lives.rate_bps == 0)
         leaves = on & ~silent & lives.decoded & ~lives.failed
         leaves &= lives.submission == self.last_submission
-        comes = (lives.stage == PREPARING) & (own_s == lives.ready_s)
-        comes &= self.look is None and not self.uplink.divides_band
+        comes = (lives.stage == PREPARING) & (own_s == lives.ready_s) & (self.look is None)
         lost = comes & (lives.alone_bps == 0)
         changes = leaves | (comes ^ lost)
         limit_s = np.where(comes, lives.stops_s, own_s)[~leaves].min(initial=limit_s)
@@ -354,8 +352,7 @@ class EventUplink:
         if not (silent | comes).any():
             times_s = times_s[-1:]
         elif self.uplink.divides_band:  # with its part a UE's SNR changes, and it may be lost
-            times_s = times_s[:1]
-        next_s = own_s.min(initial=inf)
+            times_s = times_s[:0]
         for next_s in times_s:
             now = own_s == next_s
             present = on ^ (changes & (own_s <= next_s))
@@ -405,8 +402,8 @@ class EventUplink:
             was_lost = (lives.alone_bps == 0) & (lives.ready_s < now_s)
             was_lost &= self._leaves_out_changes and self.look is None
             lost = np.flatnonzero((lives.stage == WAITING) & (homeless | was_lost))
-            fate = np.where(homeless[lost], Fate.NO_CELL, Fate.UNDECODED)
-            lives.end(lost, lives.ready_s[lost], fate)
+            fates = np.where(homeless, Fate.NO_CELL, Fate.UNDECODED)
+            lives.end(lost, lives.ready_s[lost], fates[lost])
         is_due = now_s >= self._until_s and (lives.stage == WAITING).any()
         if has_new or has_ended or has_looked or is_due:
             evaluate = has_looked or (has_ended and self.interface.link_adaptation == "change")
@@ -414,26 +411,22 @@ class EventUplink:
         self._report_ends(np.flatnonzero((lives.stage == ENDED) & ~was_ended))
         self._arm()
 
-    def _list_senders(self) -> tuple[IntArray, FloatArray] | None:
-        """The rows (k,) that send, and their rates; None for a scheduler that remembers nothing."""
-        if self._scheduled is None:
-            return None
-        rows = np.flatnonzero((self.lives.stage == SENDING) & (self.lives.rate_bps > 0))
+    def _list_senders(self) -> tuple[IntArray, FloatArray]:
+        """The rows (k,) that send, and their rates; none for a scheduler that remembers nothing."""
+        sends = (self.lives.stage == SENDING) & (self._scheduled is not None)
+        rows = np.flatnonzero(sends & (self.lives.rate_bps > 0))
         return rows, self.lives.rate_bps[rows]
 
     def _share_band(
-        self, now_s: float, evaluate: bool, sends: tuple[IntArray, FloatArray] | None
+        self, now_s: float, evaluate: bool, sends: tuple[IntArray, FloatArray]
     ) -> None:
         """Ask the scheduler, and update SINR and rates, until every place that is granted is used.
 
         sends : see `_list_senders`, of the time before now_s.
         """
         lives = self.lives
-        senders = NO_SENDERS
-        if sends is not None:
-            rows, rate_bps = sends
-            until_s = np.fmin(lives.ended_s[rows], now_s)
-            senders = Senders(lives.ue[rows], rate_bps, until_s)
+        rows, rate_bps = sends
+        senders = Senders(lives.ue[rows], rate_bps, np.fmin(lives.ended_s[rows], now_s))
         n_sending = -1
         while True:
             active = np.flatnonzero((lives.stage == WAITING) | (lives.stage == SENDING))
@@ -481,10 +474,8 @@ class EventUplink:
                 chosen = grants.sends
                 changed = (self.interface.link_adaptation == "change") and (chosen != before).any()
                 rows, heard = self._measure_reception(active[chosen], evaluate or changed)
-            if grants.state is None and chosen.all():
-                return grants, rows, heard
             mute = np.searchsorted(active, rows[heard.rate_bps == 0])
-            if refused[mute].all():
+            if (grants.state is None and chosen.all()) or refused[mute].all():
                 return grants, rows, heard
             refused[mute] = True
 
@@ -512,8 +503,8 @@ class EventUplink:
             return
         lives = self.lives
         news = None if self.on_end is None else _select_ended(lives, ended)
-        under_way = set(lives.submission[lives.stage != ENDED].tolist())
-        complete = sorted(set(lives.submission[ended].tolist()) - under_way)
+        under_way = lives.submission[lives.stage != ENDED]
+        complete = np.setdiff1d(lives.submission[ended], under_way).tolist()
         results = []
         for number in complete:
             rows = np.flatnonzero(lives.submission == number)

@@ -438,7 +438,6 @@ def summarise_uploads(lives: Transmissions, rows: IntArray) -> SentUploads:
     lives = copy_with(lives, cohort=copy_with(lives.cohort, gain=None, fading=None)).select(rows)
     # on the air up to since_s: delivered, of the current block, and lost
     sent_bits = lives.n_bits - lives.left_bits + lives.lost_bits
-    sent_j = lives.sent_j
     airtime_s = lives.airtime_s
     cohort = lives.cohort
     until_s = np.where(lives.stage == ENDED, lives.ended_s, lives.since_s)
@@ -449,14 +448,14 @@ def summarise_uploads(lives: Transmissions, rows: IntArray) -> SentUploads:
         snr = arrived_bits / (lives.thermal + lives.block_thermal)
         snr = np.where(arrived_bits > 0, snr, lives.snr)
         rate_bps = np.where(airtime_s > 0, sent_bits / airtime_s, lives.rate_bps)
-        power_w = sent_j / (lives.share_of_time * airtime_s)
+        power_w = lives.sent_j / (lives.share_of_time * airtime_s)
         power_w = np.where(airtime_s > 0, power_w, cohort.power_w)
         thermal_w = lives.thermal_j / airtime_s
     ready_s = lives.ready_s
     missing_s = np.maximum(ready_s - until_s, 0.0)
     trained = 1.0 - np.minimum(divide_or_zero(missing_s, cohort.compute_s), 1.0)
     trained = np.where(np.isinf(ready_s), 0.0, trained)
-    energy_j = cohort.compute_j * trained + sent_j
+    energy_j = cohort.compute_j * trained + lives.sent_j
     ready = until_s >= ready_s
     on_air_s = ready_s - lives.requested_s + lives.waited_s + airtime_s
     delay_s = np.where(ready, on_air_s, until_s - lives.requested_s)
