@@ -11,7 +11,15 @@ import simpy
 
 from netsim.clock import find_first_multiple, find_last_multiple, find_last_multiples
 from netsim.columns import frozen, no_ints, replace_values
-from netsim.radio.schedulers import NO_SENDERS, AirInterface, Grants, Queue, Senders, Simultaneous, State
+from netsim.radio.schedulers import (
+    NO_SENDERS,
+    AirInterface,
+    Grants,
+    Queue,
+    Senders,
+    Simultaneous,
+    State,
+)
 from netsim.radio.transmissions import (
     ENDED,
     PREPARING,
@@ -140,10 +148,8 @@ def update_stale_links(
     prepares = stage == PREPARING
     moved = seen.serving != lives.serving[stale]
     on_air = ~prepares
-    is_stuck = find_stuck(lives, uplink)[stale]
-    hopeless = lives.close_blocks_and_find_failed(
-        stale[on_air], moved[on_air], is_stuck[on_air], max_tries
-    )
+    is_stuck = find_stuck(lives, uplink)[stale[on_air]]
+    hopeless = lives.close_blocks_and_find_failed(stale[on_air], moved[on_air], is_stuck, max_tries)
     lives.end(hopeless, now_s, Fate.UNDECODED)
     set_links(lives, stale, seen, uplink)
     under_way = lives.stage[stale] != ENDED
@@ -288,8 +294,7 @@ class EventUplink:
         self._submissions = memory.submissions
         self._until_s = memory.until_s
         self._scheduled = memory.scheduled
-        numbers = np.unique(self.lives.submission).tolist()
-        self._waiting_for = {number: self.env.event() for number in numbers}
+        self._waiting_for = {k: self.env.event() for k in np.unique(self.lives.submission).tolist()}
         self._arm()
         return dict(self._waiting_for)
 
@@ -341,8 +346,8 @@ class EventUplink:
         lives = self.lives
         on = lives.stage == SENDING
         silent = on & (lives.rate_bps == 0)
-        leaves = on & ~silent & lives.decoded & ~lives.failed
-        leaves &= lives.submission == self.last_submission
+        is_last = lives.submission == self.last_submission
+        leaves = on & ~silent & lives.decoded & ~lives.failed & is_last
         comes = (lives.stage == PREPARING) & (own_s == lives.ready_s) & (self.look is None)
         lost = comes & (lives.alone_bps == 0)
         changes = leaves | (comes ^ lost)
@@ -358,7 +363,9 @@ class EventUplink:
             present = on ^ (changes & (own_s <= next_s))
             refused = lost & now
             heard = self.uplink.receive(lives.cohort, present | refused)
-            if heard.rate_bps[present & (silent | comes)].any() or (refused.any() and changes[now].any()):
+            if heard.rate_bps[present & (silent | comes)].any() or (
+                refused.any() and changes[now].any()
+            ):
                 break
             lives.sinr[refused] = heard.sinr[refused]
             lives.snr[refused] = heard.snr[refused]
@@ -383,15 +390,17 @@ class EventUplink:
         lives = self.lives
         max_tries = self.interface.retransmissions
         was_ended = lives.stage == ENDED
-        sends = self._list_senders()
+        sends = (lives.stage == SENDING) & (self._scheduled is not None)
+        rows = np.flatnonzero(sends & (lives.rate_bps > 0))
+        rate_bps = lives.rate_bps[rows]
         has_new = start_waiting(lives, now_s)
         has_ended = end_due_rows(lives, now_s, max_tries)
         has_looked = False
         if stopped is not None:
-            rows = np.flatnonzero((lives.submission == stopped) & (lives.stage != ENDED))
+            left = np.flatnonzero((lives.submission == stopped) & (lives.stage != ENDED))
             has_ended = True
-            lives.settle(rows, now_s)
-            lives.end(rows, now_s, Fate.STOPPED)
+            lives.settle(left, now_s)
+            lives.end(left, now_s, Fate.STOPPED)
         elif self.look is not None and self.interface.block_s is not None:
             has_looked = update_stale_links(
                 lives, self.look, self.uplink, now_s, self.interface.block_s, max_tries
@@ -407,26 +416,17 @@ class EventUplink:
         is_due = now_s >= self._until_s and (lives.stage == WAITING).any()
         if has_new or has_ended or has_looked or is_due:
             evaluate = has_looked or (has_ended and self.interface.link_adaptation == "change")
-            self._share_band(now_s, evaluate, sends)
+            until_s = np.fmin(lives.ended_s[rows], now_s)
+            self._share_band(now_s, evaluate, Senders(lives.ue[rows], rate_bps, until_s))
         self._report_ends(np.flatnonzero((lives.stage == ENDED) & ~was_ended))
         self._arm()
 
-    def _list_senders(self) -> tuple[IntArray, FloatArray]:
-        """The rows (k,) that send, and their rates; none for a scheduler that remembers nothing."""
-        sends = (self.lives.stage == SENDING) & (self._scheduled is not None)
-        rows = np.flatnonzero(sends & (self.lives.rate_bps > 0))
-        return rows, self.lives.rate_bps[rows]
-
-    def _share_band(
-        self, now_s: float, evaluate: bool, sends: tuple[IntArray, FloatArray]
-    ) -> None:
+    def _share_band(self, now_s: float, evaluate: bool, senders: Senders) -> None:
         """Ask the scheduler, and update SINR and rates, until every place that is granted is used.
 
-        sends : see `_list_senders`, of the time before now_s.
+        senders : none for a scheduler that remembers nothing.
         """
         lives = self.lives
-        rows, rate_bps = sends
-        senders = Senders(lives.ue[rows], rate_bps, np.fmin(lives.ended_s[rows], now_s))
         n_sending = -1
         while True:
             active = np.flatnonzero((lives.stage == WAITING) | (lives.stage == SENDING))
@@ -502,7 +502,6 @@ class EventUplink:
         if not len(ended):
             return
         lives = self.lives
-        news = None if self.on_end is None else _select_ended(lives, ended)
         under_way = lives.submission[lives.stage != ENDED]
         complete = np.setdiff1d(lives.submission[ended], under_way).tolist()
         results = []
@@ -512,8 +511,8 @@ class EventUplink:
             results.append((self._waiting_for.pop(number), summarise_uploads(lives, rows)))
         if complete:
             self.lives = lives.select(~np.isin(lives.submission, complete))
-        if self.on_end is not None and news is not None:
-            self.on_end(news)
+        if self.on_end is not None:
+            self.on_end(_select_ended(lives, ended))
         for done, sent in results:
             done.succeed(sent)
 
@@ -523,8 +522,7 @@ def _copy_rows(lives: Transmissions) -> Transmissions:
 
 
 def _select_ended(lives: Transmissions, rows: IntArray) -> EndedUploads:
-    order = np.lexsort((lives.ue[rows], lives.ended_s[rows]))
-    rows = rows[order]
+    rows = rows[np.lexsort((lives.ue[rows], lives.ended_s[rows]))]
     sent = summarise_uploads(lives, rows)
     return EndedUploads(lives.submission[rows], lives.place[rows], lives.ue[rows], sent)
 

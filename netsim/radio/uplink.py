@@ -230,7 +230,7 @@ class Uplink(Part):
     isolates_ues: ClassVar = False
     """whether the noise on an update depends on the power of its own UE only"""
     divides_band: ClassVar = False
-    """whether UEs that send at once have parts of the band, so that the SNR depends on their number"""
+    """whether UEs that send at once share out the band, so that SNR depends on their number"""
     groups_ues: ClassVar = False
     """whether `plan` lets UEs of a cell wait for others"""
 

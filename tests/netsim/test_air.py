@@ -39,7 +39,7 @@ from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.radio.air import EventUplink
 from netsim.radio.power import Fractional
 from netsim.radio.rate import LinkAdaptation, RateLaw, Shannon
-from netsim.radio.schedulers import SCHEDULERS, AirInterface, Groups
+from netsim.radio.schedulers import NO_SENDERS, SCHEDULERS, AirInterface, Groups
 from netsim.radio.shared_band import Noma, Oma
 from netsim.radio.transmissions import Fate, SeenLinks
 from netsim.radio.uplink import Channel, Cohort, Ideal, Payload
@@ -312,7 +312,7 @@ def test_looking_more_often_changes_nothing(interface):
         done = air.submit(replace(town(4), downlink_sinr=linspace(1, 9, 12)), PAYLOAD)
         for at_s in interruptions:
             air.env.run(until=at_s)
-            air._share_band(at_s, not interface.get("link_adaptation"), air._list_senders())
+            air._share_band(at_s, not interface.get("link_adaptation"), NO_SENDERS)
             air._on_turn(air._turn)
         return columns(air.env.run(done))
 
@@ -600,7 +600,7 @@ def test_changes_that_are_left_out_change_nothing(seed):
     stopped; also halfway, and after a resumption there."""
     rng = default_rng(seed)
     pick = lambda *values: values[rng.integers(len(values))]  # noqa: E731
-    uplink = pick(Noma, Noma, Oma)(
+    uplink = pick(Noma, Noma, Noma, Oma)(
         norm_bound=1.0,
         interference=pick("all", "all", "intra"),
         max_ser=pick(None, None, 0.2),
@@ -609,8 +609,8 @@ def test_changes_that_are_left_out_change_nothing(seed):
     mode = {
         "link_adaptation": "grant",
         "retransmissions": pick(0, 2),
-        "client_dropout_per_s": pick(0.0, 0.0, 0.05),
-        "block_s": pick(None, None, 0.4),
+        "client_dropout_per_s": pick(0.0, 0.0, 0.3),
+        "block_s": pick(None, None, None, 0.4),
         "scheduler": {"kind": pick("simultaneous", "simultaneous", "groups")},
     }
     antennas = pick(None, 2)
@@ -677,6 +677,20 @@ def test_changes_that_are_left_out_change_nothing(seed):
     every = play(lambda end: None, False)
     assert play(None, False) == every
     assert play(None, True) == every
+
+
+def test_who_comes_beside_one_that_is_lost_is_heard_without_it():
+    """Two UEs become ready at once: one too weak alone, lost at once, without which the other has
+    just enough SINR for a rate; a third sends all the while."""
+    uplink = Textbook(rate=LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0, min_sinr_db=0.0))
+    # decoded from the strongest: 30 / (1 + 1 + 0.6), then 1 / (1 + 0.6), or 1 / 1 without the last
+    gains = [[30.0], [1.0], [0.6]]
+    c = cohort(gains, compute=[0.0, 0.5, 0.5], rows=[9, 1, 1])
+    air = build_uplink(uplink, link_adaptation="grant")
+    sent = air.env.run(air.submit(c, PAYLOAD))
+    assert [Fate(fate) for fate in sent.fate] == [Fate.ARRIVED, Fate.ARRIVED, Fate.UNDECODED]
+    assert sent.granted_s[1] == sent.ended_s[2] == 0.5
+    assert_allclose(sent.sinr[2], 0.6 / (1.0 + 1.0))  # before the other had a rate
 
 
 @mark.parametrize("kind", [Noma, Oma])
