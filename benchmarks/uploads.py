@@ -3,9 +3,9 @@ and whole runs.
 
 Everybody is asked at once. At held rates everybody is ready at once as well, as in a plan; where
 rates follow who comes and goes, UEs become ready one after the other, over a second. Interference
-of all cells silences most UEs at first: each end is an event, for it may give one of them a rate,
-and all rates follow then. Without other cells nobody is silenced, and a round is a plan and its
-bookkeeping.
+of all cells silences most UEs at first: all are heard at each end, for it may give one of them a
+rate, and all rates follow then. Without other cells nobody is silenced, and a round is a plan and
+its bookkeeping.
 """
 
 from __future__ import annotations

@@ -11,7 +11,15 @@ import simpy
 
 from netsim.clock import find_first_multiple, find_last_multiple, find_last_multiples
 from netsim.columns import frozen, no_ints, replace_values
-from netsim.radio.schedulers import NO_SENDERS, AirInterface, Grants, Queue, Senders, State
+from netsim.radio.schedulers import (
+    NO_SENDERS,
+    AirInterface,
+    Grants,
+    Queue,
+    Senders,
+    Simultaneous,
+    State,
+)
 from netsim.radio.transmissions import (
     ENDED,
     PREPARING,
@@ -78,7 +86,7 @@ def end_due_rows(lives: Transmissions, now_s: float, max_tries: int) -> bool:
     """
     freed = False
     while len(due := np.flatnonzero((ends := lives.find_ends()).next_s <= now_s)):
-        freed = freed or (lives.stage[due] == SENDING).any()
+        freed |= (lives.stage[due] == SENDING).any()
         is_sent = ends.sent_s[due] <= lives.stops_s[due]
         cut = due[~is_sent]
         lives.settle(cut, lives.stops_s[cut])
@@ -137,20 +145,17 @@ def update_stale_links(
     seen = look(lives.ue[stale], lives.round[stale])
     lives.settle(stale, now_s)
     stage = lives.stage[stale]
-    sends = stage == SENDING
     prepares = stage == PREPARING
     moved = seen.serving != lives.serving[stale]
     on_air = ~prepares
-    is_stuck = find_stuck(lives, uplink)[stale]
-    hopeless = lives.close_blocks_and_find_failed(
-        stale[on_air], moved[on_air], is_stuck[on_air], max_tries
-    )
+    is_stuck = find_stuck(lives, uplink)[stale[on_air]]
+    hopeless = lives.close_blocks_and_find_failed(stale[on_air], moved[on_air], is_stuck, max_tries)
     lives.end(hopeless, now_s, Fate.UNDECODED)
     set_links(lives, stale, seen, uplink)
     under_way = lives.stage[stale] != ENDED
     has_cell = lives.serving[stale] >= 0
     lives.end(stale[under_way & on_air & ~has_cell], now_s, Fate.NO_CELL)
-    handed = stale[under_way & moved & sends & has_cell]
+    handed = stale[under_way & moved & (stage == SENDING) & has_cell]
     lives.grant(handed, np.zeros(len(handed), bool), now_s)
     return not prepares.all()
 
@@ -233,6 +238,7 @@ class EventUplink:
         (n,): energy that each UE may spend, training included. Raises ValueError for a UE that is
         still busy.
         """
+        self._catch_up()
         in_flight = self.lives.ue[self.lives.stage != ENDED]
         busy = np.sort(np.append(in_flight, cohort.ue))
         twice = busy[1:][busy[1:] == busy[:-1]]
@@ -268,10 +274,12 @@ class EventUplink:
         """End the transmissions of a submission that are in flight: the server no longer needs
         them.
         """
-        self._advance(submission)
+        self._catch_up()
+        self._advance(self.env.now, submission)
 
     def collect_unfinished(self) -> EndedUploads:
-        """Transmissions that have not ended, as they stand now; nothing is changed."""
+        """Transmissions that have not ended, as they stand now."""
+        self._catch_up()
         lives = self.lives.select(self.lives.stage != ENDED)
         lives.settle(np.arange(len(lives)), self.env.now)
         return _select_ended(lives, np.arange(len(lives)))
@@ -286,8 +294,7 @@ class EventUplink:
         self._submissions = memory.submissions
         self._until_s = memory.until_s
         self._scheduled = memory.scheduled
-        numbers = np.unique(self.lives.submission).tolist()
-        self._waiting_for = {number: self.env.event() for number in numbers}
+        self._waiting_for = {k: self.env.event() for k in np.unique(self.lives.submission).tolist()}
         self._arm()
         return dict(self._waiting_for)
 
@@ -300,86 +307,126 @@ class EventUplink:
             self._turn.callbacks.append(self._on_turn)
 
     def _find_next_s(self) -> float:
-        """Time of the next change. Ends that change nothing and are not reported are left out: at
-        held rates, where a scheduler without state is not asked for, no UE waits, and none is
-        silent.
-        """
+        """Time of the next change that matters."""
         lives = self.lives
         step_s = self.interface.step_s
         block_s = self.interface.block_s
         own_s = lives.find_ends().next_s
-        sends = lives.stage == SENDING
-        waits = (lives.stage == WAITING).any()
-        holds_rates = self.interface.link_adaptation == "grant" and self._scheduled is None
-        if holds_rates and self.on_end is None and not waits and (lives.rate_bps[sends] > 0).all():
-            one = sends & (lives.submission == self.last_submission)
-            own_s[one] = own_s[one].max(initial=-inf)
         next_s = float(own_s.min(initial=inf))
-        if waits:
+        block_at_s = inf
+        if block_s is not None:
+            block_at_s = block_s * float(find_next_look_blocks(lives, block_s).min(initial=inf))
+        if (lives.stage == WAITING).any():
             next_s = min(next_s, self._until_s)
+        if self._leaves_out_changes:
+            next_s = self._find_next_gain_s(own_s, next_s, block_at_s)
         if step_s is not None and next_s < inf:
             # a multiple may be a rounding too early
             next_s = max(next_s, find_first_multiple(next_s, step_s) * step_s)
-        if block_s is not None:
-            block = float(find_next_look_blocks(lives, block_s).min(initial=inf))
-            next_s = min(next_s, block * block_s)
-        return next_s
+        return min(next_s, block_at_s)
+
+    @property
+    def _leaves_out_changes(self) -> bool:
+        """Whether those that give no UE a rate are no events: nothing else depends on them."""
+        return (
+            self.interface.link_adaptation == "grant"
+            and self.interface.step_s is None
+            and isinstance(self.interface.scheduler, Simultaneous)
+            and self.on_end is None
+        )
+
+    def _find_next_gain_s(self, own_s: FloatArray, next_s: float, limit_s: float) -> float:
+        """Time of the first change by which a UE without a rate gets one; of the last change before
+        a time that matters otherwise, as limit_s, where that is earlier; next_s where none can be
+        left out.
+
+        own_s (n,): when each row ends or becomes ready by itself; next_s: the first of them. UEs
+        too weak alone, which are lost as soon as they are ready, get their SINR of that time.
+        """
+        lives = self.lives
+        on = lives.stage == SENDING
+        silent = on & (lives.rate_bps == 0)
+        is_last = lives.submission == self.last_submission
+        leaves = on & ~silent & lives.decoded & ~lives.failed & is_last
+        comes = (lives.stage == PREPARING) & (own_s == lives.ready_s) & (self.look is None)
+        lost = comes & (lives.alone_bps == 0)
+        changes = leaves | (comes ^ lost)
+        limit_s = np.where(comes, lives.stops_s, own_s)[~leaves].min(initial=limit_s)
+        times_s = np.unique(own_s[changes | lost])
+        times_s = times_s[(times_s < limit_s) & (times_s <= own_s[leaves].max(initial=-inf))]
+        if not (silent | comes).any():
+            times_s = times_s[-1:]
+        elif self.uplink.divides_band:  # with its part a UE's SNR changes, and it may be lost
+            times_s = times_s[:0]
+        for next_s in times_s:
+            now = own_s == next_s
+            present = on ^ (changes & (own_s <= next_s))
+            refused = lost & now
+            heard = self.uplink.receive(lives.cohort, present | refused)
+            if heard.rate_bps[present & (silent | comes)].any() or (
+                refused.any() and changes[now].any()
+            ):
+                break
+            lives.sinr[refused] = heard.sinr[refused]
+            lives.snr[refused] = heard.snr[refused]
+        return float(next_s)
 
     def _on_turn(self, turn: simpy.Event) -> None:
         if turn is self._turn:  # nothing earlier came up after it was set
-            self._advance()
+            self._advance(self.env.now)
 
-    def _advance(self, stopped: int | None = None) -> None:
+    def _catch_up(self) -> None:
+        """Let the changes happen that were left out up to now."""
+        own_s = self.lives.find_ends().next_s
+        past_s = own_s[own_s < self.env.now]
+        if self._leaves_out_changes and len(past_s):
+            self._advance(past_s.max())
+
+    def _advance(self, now_s: float, stopped: int | None = None) -> None:
         """Everything that happens at one time, for all transmissions; stopped: a submission that
-        ends now.
+        ends then.
         """
-        now_s = float(self.env.now)
+        now_s = float(now_s)
         lives = self.lives
         max_tries = self.interface.retransmissions
         was_ended = lives.stage == ENDED
-        sends = self._list_senders()
+        sends = (lives.stage == SENDING) & (self._scheduled is not None)
+        rows = np.flatnonzero(sends & (lives.rate_bps > 0))
+        rate_bps = lives.rate_bps[rows]
         has_new = start_waiting(lives, now_s)
         has_ended = end_due_rows(lives, now_s, max_tries)
         has_looked = False
         if stopped is not None:
-            rows = np.flatnonzero((lives.submission == stopped) & (lives.stage != ENDED))
+            left = np.flatnonzero((lives.submission == stopped) & (lives.stage != ENDED))
             has_ended = True
-            lives.settle(rows, now_s)
-            lives.end(rows, now_s, Fate.STOPPED)
+            lives.settle(left, now_s)
+            lives.end(left, now_s, Fate.STOPPED)
         elif self.look is not None and self.interface.block_s is not None:
             has_looked = update_stale_links(
                 lives, self.look, self.uplink, now_s, self.interface.block_s, max_tries
             )
         if has_new:
-            homeless = np.flatnonzero((lives.stage == WAITING) & (lives.serving < 0))
-            lives.end(homeless, lives.ready_s[homeless], Fate.NO_CELL)
+            homeless = lives.serving < 0
+            # of others that were left out the SINR is known
+            was_lost = (lives.alone_bps == 0) & (lives.ready_s < now_s)
+            was_lost &= self._leaves_out_changes and self.look is None
+            lost = np.flatnonzero((lives.stage == WAITING) & (homeless | was_lost))
+            fates = np.where(homeless, Fate.NO_CELL, Fate.UNDECODED)
+            lives.end(lost, lives.ready_s[lost], fates[lost])
         is_due = now_s >= self._until_s and (lives.stage == WAITING).any()
         if has_new or has_ended or has_looked or is_due:
             evaluate = has_looked or (has_ended and self.interface.link_adaptation == "change")
-            self._share_band(now_s, evaluate, sends)
+            until_s = np.fmin(lives.ended_s[rows], now_s)
+            self._share_band(now_s, evaluate, Senders(lives.ue[rows], rate_bps, until_s))
         self._report_ends(np.flatnonzero((lives.stage == ENDED) & ~was_ended))
         self._arm()
 
-    def _list_senders(self) -> tuple[IntArray, FloatArray] | None:
-        """The rows (k,) that send, and their rates; None for a scheduler that remembers nothing."""
-        if self._scheduled is None:
-            return None
-        rows = np.flatnonzero((self.lives.stage == SENDING) & (self.lives.rate_bps > 0))
-        return rows, self.lives.rate_bps[rows]
-
-    def _share_band(
-        self, now_s: float, evaluate: bool, sends: tuple[IntArray, FloatArray] | None
-    ) -> None:
+    def _share_band(self, now_s: float, evaluate: bool, senders: Senders) -> None:
         """Ask the scheduler, and update SINR and rates, until every place that is granted is used.
 
-        sends : see `_list_senders`, of the time before now_s.
+        senders : none for a scheduler that remembers nothing.
         """
         lives = self.lives
-        senders = NO_SENDERS
-        if sends is not None:
-            rows, rate_bps = sends
-            until_s = np.fmin(lives.ended_s[rows], now_s)
-            senders = Senders(lives.ue[rows], rate_bps, until_s)
         n_sending = -1
         while True:
             active = np.flatnonzero((lives.stage == WAITING) | (lives.stage == SENDING))
@@ -427,10 +474,8 @@ class EventUplink:
                 chosen = grants.sends
                 changed = (self.interface.link_adaptation == "change") and (chosen != before).any()
                 rows, heard = self._measure_reception(active[chosen], evaluate or changed)
-            if grants.state is None and chosen.all():
-                return grants, rows, heard
             mute = np.searchsorted(active, rows[heard.rate_bps == 0])
-            if refused[mute].all():
+            if (grants.state is None and chosen.all()) or refused[mute].all():
                 return grants, rows, heard
             refused[mute] = True
 
@@ -457,9 +502,8 @@ class EventUplink:
         if not len(ended):
             return
         lives = self.lives
-        news = None if self.on_end is None else _select_ended(lives, ended)
-        under_way = set(lives.submission[lives.stage != ENDED].tolist())
-        complete = sorted(set(lives.submission[ended].tolist()) - under_way)
+        under_way = lives.submission[lives.stage != ENDED]
+        complete = np.setdiff1d(lives.submission[ended], under_way).tolist()
         results = []
         for number in complete:
             rows = np.flatnonzero(lives.submission == number)
@@ -467,8 +511,8 @@ class EventUplink:
             results.append((self._waiting_for.pop(number), summarise_uploads(lives, rows)))
         if complete:
             self.lives = lives.select(~np.isin(lives.submission, complete))
-        if self.on_end is not None and news is not None:
-            self.on_end(news)
+        if self.on_end is not None:
+            self.on_end(_select_ended(lives, ended))
         for done, sent in results:
             done.succeed(sent)
 
@@ -478,8 +522,7 @@ def _copy_rows(lives: Transmissions) -> Transmissions:
 
 
 def _select_ended(lives: Transmissions, rows: IntArray) -> EndedUploads:
-    order = np.lexsort((lives.ue[rows], lives.ended_s[rows]))
-    rows = rows[order]
+    rows = rows[np.lexsort((lives.ue[rows], lives.ended_s[rows]))]
     sent = summarise_uploads(lives, rows)
     return EndedUploads(lives.submission[rows], lives.place[rows], lives.ue[rows], sent)
 

@@ -251,6 +251,7 @@ class Oma(SharedBand, kind="oma"):
     own cell, and UEs of other cells interfere alike.
     """
 
+    divides_band = True
     reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.1"
     example = {"kind": "oma", "norm_bound": 1.0}
 

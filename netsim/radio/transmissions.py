@@ -254,12 +254,14 @@ class Transmissions(Columns):
     def update_reception(
         self, rows: IntArray, heard: Decoded, decoded: BoolArray, time_s: float
     ) -> None:
-        """New SINR, SNR and rates of rows (k,) that send, from time_s on; those that keep theirs
-        are left alone.
+        """New SINR, SNR and rates of rows (k,) that send, from time_s on; those that keep theirs,
+        or go on without a rate, are left alone.
         """
-        changed = heard.rate_bps != self.rate_bps[rows]
-        changed |= heard.sinr != self.sinr[rows]
-        changed |= heard.snr != self.snr[rows]
+        before_bps = self.rate_bps[rows]
+        changed = heard.rate_bps != before_bps
+        changed |= (before_bps > 0) & (
+            (heard.sinr != self.sinr[rows]) | (heard.snr != self.snr[rows])
+        )
         self.settle(rows[changed], time_s)
         self.sinr[rows] = heard.sinr
         self.snr[rows] = heard.snr
@@ -271,7 +273,7 @@ class Transmissions(Columns):
     def grant(self, rows: IntArray, sends: BoolArray, time_s: float) -> None:
         """Let rows (k,) that wait or send do so from time_s on: send, or wait."""
         changed = rows[sends != (self.stage[rows] == SENDING)]
-        self.settle(changed, time_s)
+        self.settle(changed[self.rate_bps[changed] > 0], time_s)
         self.stage[rows] = np.where(sends, SENDING, WAITING)
         self.rate_bps[changed] = 0.0
 
@@ -436,31 +438,28 @@ def summarise_uploads(lives: Transmissions, rows: IntArray) -> SentUploads:
     lives = copy_with(lives, cohort=copy_with(lives.cohort, gain=None, fading=None)).select(rows)
     # on the air up to since_s: delivered, of the current block, and lost
     sent_bits = lives.n_bits - lives.left_bits + lives.lost_bits
-    sent_j = lives.sent_j
     airtime_s = lives.airtime_s
     cohort = lives.cohort
     until_s = np.where(lives.stage == ENDED, lives.ended_s, lives.since_s)
     arrived_bits = lives.n_bits - lives.left_bits
+    ready_s = lives.ready_s
+    ready = until_s >= ready_s  # of others what is known already is not counted
     with np.errstate(divide="ignore", invalid="ignore"):
         sinr = arrived_bits / (lives.noise + lives.block_noise)
-        sinr = np.where(arrived_bits > 0, sinr, lives.sinr)
+        sinr = np.where(arrived_bits > 0, sinr, lives.sinr * ready)
         snr = arrived_bits / (lives.thermal + lives.block_thermal)
-        snr = np.where(arrived_bits > 0, snr, lives.snr)
+        snr = np.where(arrived_bits > 0, snr, lives.snr * ready)
         rate_bps = np.where(airtime_s > 0, sent_bits / airtime_s, lives.rate_bps)
-        power_w = sent_j / (lives.share_of_time * airtime_s)
+        power_w = lives.sent_j / (lives.share_of_time * airtime_s)
         power_w = np.where(airtime_s > 0, power_w, cohort.power_w)
         thermal_w = lives.thermal_j / airtime_s
-    ready_s = lives.ready_s
     missing_s = np.maximum(ready_s - until_s, 0.0)
     trained = 1.0 - np.minimum(divide_or_zero(missing_s, cohort.compute_s), 1.0)
     trained = np.where(np.isinf(ready_s), 0.0, trained)
-    energy_j = cohort.compute_j * trained + sent_j
-    ready = until_s >= ready_s
+    energy_j = cohort.compute_j * trained + lives.sent_j
     on_air_s = ready_s - lives.requested_s + lives.waited_s + airtime_s
     delay_s = np.where(ready, on_air_s, until_s - lives.requested_s)
-    arrived = lives.fate == Fate.ARRIVED
-    is_refused = np.isin(lives.fate, (Fate.UNDECODED, Fate.NO_CELL))
-    never = is_refused & (sent_bits == 0)
+    never = np.isin(lives.fate, (Fate.UNDECODED, Fate.NO_CELL)) & (sent_bits == 0)
     thermal = np.where(snr > 0, compute_noise_std(lives.rho, snr), 0.0)
     return SentUploads(
         power_w=power_w,
@@ -471,7 +470,7 @@ def summarise_uploads(lives: Transmissions, rows: IntArray) -> SentUploads:
         airtime_s=np.where(never, inf, airtime_s),
         delay_s=np.where(never, inf, delay_s),
         energy_j=energy_j,
-        decoded=arrived,
+        decoded=lives.fate == Fate.ARRIVED,
         late=(lives.fate == Fate.LATE) & ~lives.failed,
         fate=lives.fate,
         ready_s=np.where(ready, lives.ready_s, nan),

@@ -39,7 +39,7 @@ from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.radio.air import EventUplink
 from netsim.radio.power import Fractional
 from netsim.radio.rate import LinkAdaptation, RateLaw, Shannon
-from netsim.radio.schedulers import SCHEDULERS, AirInterface, Groups
+from netsim.radio.schedulers import NO_SENDERS, SCHEDULERS, AirInterface, Groups
 from netsim.radio.shared_band import Noma, Oma
 from netsim.radio.transmissions import Fate, SeenLinks
 from netsim.radio.uplink import Channel, Cohort, Ideal, Payload
@@ -312,7 +312,7 @@ def test_looking_more_often_changes_nothing(interface):
         done = air.submit(replace(town(4), downlink_sinr=linspace(1, 9, 12)), PAYLOAD)
         for at_s in interruptions:
             air.env.run(until=at_s)
-            air._share_band(at_s, not interface.get("link_adaptation"), air._list_senders())
+            air._share_band(at_s, not interface.get("link_adaptation"), NO_SENDERS)
             air._on_turn(air._turn)
         return columns(air.env.run(done))
 
@@ -579,7 +579,7 @@ def test_who_listens_changes_no_end(kind, link_adaptation, step_s, strained):
         air = build_uplink(uplink, entry=record, look=look if strained else None, **mode)
         first = replace(town(3, n=14), downlink_sinr=linspace(1, 9, 14))
         done = []
-        for cohort, until_s in ((first, 1.0), (town(4, n=9, first=20), None), (first, None)):
+        for cohort, until_s in ((first, 1.0), (town(4, n=9, first=20), 40.0), (first, 80.0)):
             if strained:
                 limits["battery_j"] = 1.0 + 0.1 * cohort.compute_s * (cohort.ue % 5)
             done.append(air.submit(cohort, PAYLOAD, **limits))
@@ -591,6 +591,106 @@ def test_who_listens_changes_no_end(kind, link_adaptation, step_s, strained):
     assert len(news) > 2
     fates = {int(fate) for end in news for fate in end.sent.fate}
     assert not strained or len(fates) >= 3
+
+
+@mark.parametrize("seed", range(60))
+def test_changes_that_are_left_out_change_nothing(seed):
+    """At held rates without a listener, changes that give nobody a rate are no events: the same
+    bytes as with every change an event, for cohorts that come while others send, one of which is
+    stopped; also halfway, and after a resumption there."""
+    rng = default_rng(seed)
+    pick = lambda *values: values[rng.integers(len(values))]  # noqa: E731
+    uplink = pick(Noma, Noma, Noma, Oma)(
+        norm_bound=1.0,
+        interference=pick("all", "all", "intra"),
+        max_ser=pick(None, None, 0.2),
+        rate=pick(LinkAdaptation(), LinkAdaptation(min_sinr_db=-3.0), Shannon()),
+    )
+    mode = {
+        "link_adaptation": "grant",
+        "retransmissions": pick(0, 2),
+        "client_dropout_per_s": pick(0.0, 0.0, 0.3),
+        "block_s": pick(None, None, None, 0.4),
+        "scheduler": {"kind": pick("simultaneous", "simultaneous", "groups")},
+    }
+    antennas = pick(None, 2)
+    levels = rng.uniform(-14.5, -9, (40, 90, 3))
+    limits = pick({}, {"deadline_s": 2.0})
+    has_battery = pick(False, True)
+    cohorts = []
+    for k, n in enumerate(rng.integers(5, 30, 3).tolist()):
+        one = town(int(rng.integers(1000)), n, 3, antennas, 3.0, 0.0, 30 * k)
+        serving = one.serving if k else one.gain.argmax(axis=1)
+        # groups of UEs come at the same time; some are too weak alone, some silent
+        weaker = 10 ** rng.uniform(-4, 1, n)
+        cohorts.append(
+            replace(
+                one,
+                gain=one.gain * weaker[:, None],
+                serving=serving,
+                power_w=one.power_w * (rng.uniform(size=n) < 0.95),
+                downlink_sinr=rng.choice([0.01, 1.0, 2.0, 3.0, 5.0, 8.0], n),
+                compute_s=rng.choice([0.2, 0.5, 0.9], n),
+            )
+        )
+    times_s = [0.0, pick(0.0, 0.3), 0.6 + rng.uniform()]
+    looks_s = rng.uniform(0.2, 3.0, 3).tolist()
+    breaks_s = looks_s[0]
+
+    def play(listener, breaks):
+        def look(ue, round_):
+            level = levels[min(round(air.env.now / 0.4), 39)][ue]
+            return SeenLinks(level.argmax(axis=1), 10**level, None)
+
+        def build(listener):
+            looks = look if mode["block_s"] else None
+            return build_uplink(uplink, entry=listener, look=looks, **mode)
+
+        air = build(listener)
+        found, halfway = {}, []
+        stop_s = 2.0 if seed % 3 == 0 else inf
+        moments = [(t, "submit", k) for k, t in enumerate(times_s)]
+        moments += [(t, "see", None) for t in looks_s] + [(breaks_s, "break", None)]
+        moments += [(stop_s, "stop", 2)] if stop_s < inf else []
+        for at_s, what, k in sorted(moments, key=lambda one: one[0]):
+            if at_s > air.env.now:
+                air.env.run(until=at_s)
+            if what == "submit":
+                battery_j = 1.0 + 0.1 * (cohorts[k].ue % 5) if has_battery else None
+                found[k] = air.submit(cohorts[k], PAYLOAD, battery_j=battery_j, **limits)
+            elif what == "see":
+                left = air.collect_unfinished()
+                halfway.append((left.ue.tolist(), columns(left.sent)))
+            elif what == "stop":
+                air.stop(k)
+            elif breaks:
+                memory = air.memory()
+                ended = {j: event for j, event in found.items() if event.processed}
+                env = simpy.Environment(initial_time=at_s)
+                air = build(listener)
+                air.env = env
+                found |= ended | air.resume(memory)
+        air.env.run(until=500.0)
+        ends = [event.processed and columns(event.value) for event in found.values()]
+        return ends, halfway
+
+    every = play(lambda end: None, False)
+    assert play(None, False) == every
+    assert play(None, True) == every
+
+
+def test_who_comes_beside_one_that_is_lost_is_heard_without_it():
+    """Two UEs become ready at once: one too weak alone, lost at once, without which the other has
+    just enough SINR for a rate; a third sends all the while."""
+    uplink = Textbook(rate=LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0, min_sinr_db=0.0))
+    # decoded from the strongest: 30 / (1 + 1 + 0.6), then 1 / (1 + 0.6), or 1 / 1 without the last
+    gains = [[30.0], [1.0], [0.6]]
+    c = cohort(gains, compute=[0.0, 0.5, 0.5], rows=[9, 1, 1])
+    air = build_uplink(uplink, link_adaptation="grant")
+    sent = air.env.run(air.submit(c, PAYLOAD))
+    assert [Fate(fate) for fate in sent.fate] == [Fate.ARRIVED, Fate.ARRIVED, Fate.UNDECODED]
+    assert sent.granted_s[1] == sent.ended_s[2] == 0.5
+    assert_allclose(sent.sinr[2], 0.6 / (1.0 + 1.0))  # before the other had a rate
 
 
 @mark.parametrize("kind", [Noma, Oma])
