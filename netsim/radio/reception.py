@@ -7,7 +7,6 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from netsim.columns import divide_or, divide_or_zero
 from netsim.compiled import compiled
 from netsim.radio.schedulers import rank_in_cells
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -36,9 +35,39 @@ def sort_for_decoding(power_w: FloatArray, outer: FloatArray, serving: IntArray)
     """Those of UEs with powers (n,) that have a cell (k,), by cell, then from the strongest
     received power to the weakest; outer (n, n_bs, antennas^2): `compute_outer_products`.
     """
-    has = np.flatnonzero(serving >= 0)
-    square = outer[has, serving[has], : math.isqrt(outer.shape[2])].sum(axis=1)
-    return has[np.lexsort((-power_w[has] * square, serving[has]))]
+    square = _pick_own(outer, serving, math.isqrt(outer.shape[2])).sum(axis=1)
+    order = (-power_w * square).argsort(kind="stable")
+    return _sort_by_cell(order, serving, outer.shape[1])
+
+
+@compiled
+def _pick_own(outer: FloatArray, serving: IntArray, antennas: int) -> FloatArray:
+    """The first columns (n, antennas) of outer (n, n_bs, antennas^2) at the cells of UEs; 0 without
+    one.
+    """
+    own = np.zeros((len(serving), antennas))
+    for k in range(len(serving)):
+        if serving[k] >= 0:
+            own[k] = outer[k, serving[k], :antennas]
+    return own
+
+
+@compiled
+def _sort_by_cell(order: IntArray, serving: IntArray, n_bs: int) -> IntArray:
+    """Those of the UEs order (n,) that have a cell (k,), by cell, then as they were."""
+    begins = np.zeros(n_bs + 1, np.int64)
+    for cell in serving:
+        begins[cell + 1] += 1
+    begins[0] = 0
+    for cell in range(n_bs):
+        begins[cell + 1] += begins[cell]
+    sorted_order = np.empty(begins[n_bs], np.int64)
+    for k in order:
+        cell = serving[k]
+        if cell >= 0:
+            sorted_order[begins[cell]] = k
+            begins[cell] += 1
+    return sorted_order
 
 
 def compute_noma_sinr(
@@ -59,108 +88,113 @@ def compute_noma_sinr(
     antennas^2. UEs of different groups do not meet.
     """
     sinr = np.zeros(len(serving))
-    on = order[np.argsort(group_of[order], kind="stable")]
+    on = order[group_of[order].argsort(kind="stable")]
     n, n_bs, size = outer.shape
     flat = outer.reshape(n, n_bs * size)
-    sinr[on] = _compute_sorted_sinr(
-        on, power_w[on], flat, size, serving[on], group_of[on], receiver
-    )
+    _write_sorted_sinr(on, power_w, flat, size, serving, group_of, *receiver, sinr)
     return sinr
 
 
 @compiled
-def _compute_sorted_sinr(
+def _write_sorted_sinr(
     row: IntArray,
-    x_w: FloatArray,
+    power_w: FloatArray,
     outer: FloatArray,
     size: int,
-    cell: IntArray,
-    group: IntArray,
-    receiver: Cancellation,
-) -> FloatArray:
-    """SINR (n,) as in `compute_noma_sinr`, of UEs sorted by group, then cell, then from the
-    strongest to the weakest.
+    serving: IntArray,
+    group_of: IntArray,
+    noise_w: float,
+    residual: float,
+    decodes_others: bool,
+    min_sinr: float,
+    sinr: FloatArray,
+) -> None:
+    """Write the SINR of rows (k,) of sinr (n,) as in `compute_noma_sinr`, of UEs sorted by group,
+    then cell, then from the strongest to the weakest.
 
-    row, x_w, cell, group (n,), outer (rows, n_bs size) with size antennas^2, which is not copied;
-    receiver: the base stations.
+    power_w, serving, group_of (n,), outer (n, n_bs size) with size antennas^2; the rest: the base
+    stations, as in `Cancellation`.
     """
-    n = len(row)
-    sinr = np.empty(n)
     elsewhere = np.zeros(outer.shape[1])
     first = 0
     end = 0
-    while first < n:
+    while first < len(row):
         if first == end:  # a new group
             elsewhere[:] = 0.0
-            while end < n and group[end] == group[first]:
-                if receiver.decodes_others:
-                    sent = outer[row[end]]
-                    own = cell[end] * size
+            while end < len(row) and group_of[row[end]] == group_of[row[first]]:
+                if decodes_others:
+                    k = row[end]
+                    own = serving[k] * size
+                    sent = outer[k]
                     for a in range(own):
-                        elsewhere[a] += x_w[end] * sent[a]
+                        elsewhere[a] += power_w[k] * sent[a]
                     for a in range(own + size, len(elsewhere)):
-                        elsewhere[a] += x_w[end] * sent[a]
+                        elsewhere[a] += power_w[k] * sent[a]
                 end += 1
+        cell = serving[row[first]]
         last = first
-        while last < end and cell[last] == cell[first]:
+        while last < end and serving[row[last]] == cell:
             last += 1
-        own = cell[first] * size
+        own = cell * size
         _write_queue_sinr(
-            x_w[first:last],
-            outer[row[first:last], own : own + size],
+            row[first:last],
+            power_w,
+            outer[:, own : own + size],
             elsewhere[own : own + size],
-            receiver,
-            sinr[first:last],
+            noise_w,
+            residual,
+            min_sinr,
+            sinr,
         )
         first = last
-    return sinr
 
 
 @compiled
 def _write_queue_sinr(
-    x_w: FloatArray,
+    row: IntArray,
+    power_w: FloatArray,
     outer_own: FloatArray,
     elsewhere: FloatArray,
-    receiver: Cancellation,
+    noise_w: float,
+    residual: float,
+    min_sinr: float,
     sinr: FloatArray,
 ) -> None:
-    """Write the SINR (n,) of the UEs of a cell and group, the strongest first, that meet a
-    disturbance from elsewhere (size,).
+    """Write the SINR of the UEs row (k,) of a cell and group, the strongest first, that meet a
+    disturbance from elsewhere (size,); power_w, sinr (n,), outer_own (n, size).
 
     Running sums begin with the weakest signal, so large numbers do not cancel.
     """
-    n, size = outer_own.shape
+    size = len(elsewhere)
     later = np.zeros(size)
-    for k in range(n - 1, -1, -1):
+    for k in row[::-1]:
         sinr[k] = 0.0
         for a in range(size):
             sinr[k] += outer_own[k, a] * (later[a] + elsewhere[a])
-            later[a] += x_w[k] * outer_own[k, a]
+            later[a] += power_w[k] * outer_own[k, a]
     earlier = np.zeros(size)
-    for k in range(n):
+    for k in row:
         square = 0.0
         for a in range(int(np.sqrt(size))):  # of the antennas
             square += outer_own[k, a]
         left = 0.0
         for a in range(size):
             left += outer_own[k, a] * earlier[a]
-        ratio = (
-            x_w[k] * square**2 / (max(sinr[k], 0.0) + square * receiver.noise_w + max(left, 0.0))
-        )
-        share = receiver.residual if ratio >= receiver.min_sinr else 1.0
+        ratio = power_w[k] * square**2 / (max(sinr[k], 0.0) + square * noise_w + max(left, 0.0))
+        share = residual if ratio >= min_sinr else 1.0
         for a in range(size):
-            earlier[a] += share * x_w[k] * outer_own[k, a]
+            earlier[a] += share * power_w[k] * outer_own[k, a]
         sinr[k] = ratio if np.isfinite(ratio) else 0.0
 
 
 class Durations(NamedTuple):
-    """Seconds (n,) of what a UE does before its update has arrived: downlink, training, wait for
-    its group, airtime.
+    """Seconds (n,) of what a UE does before its update has arrived: downlink and training,
+    training, wait for its group, airtime.
 
     Infinite for a UE without a rate.
     """
 
-    downlink_s: FloatArray
+    ready_s: FloatArray
     compute_s: FloatArray
     wait_s: FloatArray
     airtime_s: FloatArray
@@ -170,20 +204,27 @@ class Durations(NamedTuple):
         cls, bits: FloatArray, downlink_bps: FloatArray, compute_s: FloatArray, rate_bps: FloatArray
     ) -> Self:
         """Without a wait; bits (n,) of the model as of the update."""
-        downlink_s = divide_or(bits, downlink_bps, np.inf)
+        n = len(bits)
+        spans = cls(np.empty(n), compute_s, np.zeros(n), np.empty(n))
+        _write_durations(bits, downlink_bps, compute_s, rate_bps, spans.ready_s, spans.airtime_s)
+        return spans
+
+
+@compiled
+def _write_durations(
+    bits: FloatArray,
+    downlink_bps: FloatArray,
+    compute_s: FloatArray,
+    rate_bps: FloatArray,
+    ready_s: FloatArray,
+    airtime_s: FloatArray,
+) -> None:
+    """Write ready_s and airtime_s (n,) as in `Durations`."""
+    for k in range(len(bits)):
+        has_model = downlink_bps[k] > 0
+        ready_s[k] = (bits[k] / downlink_bps[k] if has_model else np.inf) + compute_s[k]
         # of no model, no update
-        airtime_s = np.where(downlink_bps > 0, divide_or(bits, rate_bps, np.inf), np.inf)
-        return cls(downlink_s, compute_s, np.zeros(np.shape(bits)), airtime_s)
-
-    @property
-    def ready_s(self) -> FloatArray:
-        """Time from the request until the UE has trained (n,)."""
-        return self.downlink_s + self.compute_s
-
-    @property
-    def delay_s(self) -> FloatArray:
-        """Time from the request to the last bit (n,)."""
-        return self.ready_s + self.wait_s + self.airtime_s
+        airtime_s[k] = bits[k] / rate_bps[k] if has_model and rate_bps[k] > 0 else np.inf
 
 
 def is_received(sinr: FloatArray, min_sinr: float) -> BoolArray:
@@ -239,15 +280,41 @@ def compute_ends(
 
     power_w (n,): mean over the airtime.
     """
-    sends = np.isfinite(spans.airtime_s)
-    over = spans.delay_s > limit_s
-    with np.errstate(invalid="ignore"):  # infinity less infinity: a UE without the model
-        missing_s = np.maximum(spans.ready_s - limit_s, 0.0)
-        left_s = np.clip(limit_s - spans.ready_s - spans.wait_s, 0.0, spans.airtime_s)
-    trained = 1.0 - np.minimum(divide_or_zero(missing_s, spans.compute_s), 1.0)
-    trained = np.where(np.isfinite(spans.ready_s), trained, 0.0)
-    airtime_s = np.where(sends & over, left_s, spans.airtime_s)
-    delay_s = np.where(sends & over, limit_s, spans.delay_s)
-    energy_j = compute_j * trained + power_w * np.where(sends, airtime_s, 0.0)
-    decoded = received & sends
-    return Ends(airtime_s, delay_s, energy_j, decoded & ~over, decoded & over)
+    n = len(received)
+    ends = Ends(np.empty(n), np.empty(n), np.empty(n), np.empty(n, bool), np.empty(n, bool))
+    _write_ends(limit_s, *spans, received, power_w, compute_j, *ends)
+    return ends
+
+
+@compiled
+def _write_ends(
+    limit_s: float,
+    ready_s: FloatArray,
+    compute_s: FloatArray,
+    wait_s: FloatArray,
+    span_s: FloatArray,
+    received: BoolArray,
+    power_w: FloatArray,
+    compute_j: FloatArray,
+    airtime_s: FloatArray,
+    delay_s: FloatArray,
+    energy_j: FloatArray,
+    decoded: BoolArray,
+    late: BoolArray,
+) -> None:
+    """Write the last five (n,) as in `compute_ends`; span_s (n,): the airtime without a limit."""
+    for k in range(len(received)):
+        sends = np.isfinite(span_s[k])
+        delay_s[k] = ready_s[k] + wait_s[k] + span_s[k]
+        airtime_s[k] = span_s[k]
+        over = delay_s[k] > limit_s
+        if sends and over:
+            delay_s[k] = limit_s
+            left_s = max(limit_s - ready_s[k] - wait_s[k], 0.0)
+            airtime_s[k] = min(left_s, span_s[k])
+        missing_s = max(ready_s[k] - limit_s, 0.0)
+        trained = 1.0 - (min(missing_s / compute_s[k], 1.0) if compute_s[k] > 0 else 0.0)
+        energy_j[k] = compute_j[k] * (trained if np.isfinite(ready_s[k]) else 0.0)
+        energy_j[k] += power_w[k] * (airtime_s[k] if sends else 0.0)
+        decoded[k] = received[k] and sends and not over
+        late[k] = received[k] and sends and over

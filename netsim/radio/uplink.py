@@ -71,9 +71,9 @@ class Cohort(Columns):
                 f"power: shape {self.power_w.shape} for {len(self.ue)} UEs; a power part "
                 f"gives one for each UE"
             )
-        bad = np.flatnonzero(~((self.power_w >= 0) & (self.power_w < inf)))
-        if bad.size:
-            k = bad[0]
+        good = (self.power_w >= 0) & (self.power_w < inf)
+        if np.count_nonzero(good) < len(good):
+            k = good.argmin()
             raise BadInput(
                 f"power: UE {self.ue[k]} would send with {self.power_w[k]:g} W; a power part "
                 "gives finite powers, not negative, 0 for a UE that is to be silent"
@@ -81,7 +81,18 @@ class Cohort(Columns):
 
     def with_power_w(self, power_w: FloatArray) -> "Cohort":
         """The same UEs with other powers (n,)."""
-        return replace(self, power_w=power_w)
+        return Cohort(  # `replace` takes longer than all that a small cohort needs
+            self.ue,
+            self.serving,
+            self.gain,
+            self.fading,
+            power_w,
+            self.rows,
+            self.downlink_sinr,
+            self.compute_s,
+            self.compute_j,
+            self.limit_s,
+        )
 
     @cached_property
     def outer(self) -> FloatArray:
@@ -107,15 +118,23 @@ class Cohort(Columns):
         """Power (n,) of each UE at its own base station after combining its antennas; 0 without
         one.
         """
-        if not self.gain.shape[1]:
-            return np.zeros(len(self.serving))
+        if self.fading is None or not self.gain.shape[1]:
+            return _pick_signals(self.power_w, self.gain, self.serving)
         n = np.arange(len(self.serving))
         cell = np.maximum(self.serving, 0)
-        strength = self.gain[n, cell]
-        if self.fading is not None:
-            strength = strength * sum_strength(self.fading[n, cell])
-        signal_w = self.power_w * strength
-        return np.where((self.serving >= 0) & np.isfinite(signal_w), signal_w, 0.0)
+        strength = self.gain[n, cell] * sum_strength(self.fading[n, cell])
+        return _pick_signals(self.power_w, strength[:, None], np.minimum(self.serving, 0))
+
+
+@compiled
+def _pick_signals(power_w: FloatArray, strength: FloatArray, serving: IntArray) -> FloatArray:
+    """Powers (n,) sent, times the strength (n, n_bs) towards the own cell; 0 without one."""
+    signal_w = np.zeros(len(power_w))
+    for k in range(len(power_w)):
+        if serving[k] >= 0:
+            received_w = power_w[k] * strength[k, serving[k]]
+            signal_w[k] = received_w if np.isfinite(received_w) else 0.0
+    return signal_w
 
 
 @compiled
@@ -291,7 +310,7 @@ class Uplink(Part):
         heard = hear(cohort, on)
         if held and not heard.rate_bps[silent].any():
             return heard
-        while (refused := on & ((heard.rate_bps == 0) | deaf)).any():
+        while np.count_nonzero(refused := on & ((heard.rate_bps == 0) | deaf)):
             new = refused & silent
             on = on & ~(new if new.any() else refused)
             again = hear(cohort, on)
