@@ -18,7 +18,7 @@ from netsim.radio.path_loss import LossLaw, Pairs, PathLoss
 from netsim.radio.shadowing import Shadow
 from netsim.radio.sight import SightLaw
 from netsim.ues import STOREY_M, Indoors
-from netsim.units import BoolArray, FloatArray, IntArray, ratio_from_db, w_from_dbm
+from netsim.units import BoolArray, FloatArray, IntArray, find_ratio, ratio_from_db, w_from_dbm
 
 BLOCK_PAIRS = 2**18  # of which one array of numbers has 2 MiB
 _MAX_MOVED = 0.6  # share of UEs up to which keeping the links of the others saves time
@@ -71,7 +71,10 @@ class RadioLinks:
     @cached_property
     def powers(self) -> Powers:
         """The received powers."""
-        return Powers(*_measure_powers(self.gain, w_from_dbm(self.power_dbm)))
+        gain = self.gain
+        powers = Powers(np.empty(gain.shape), np.empty(len(gain), int), np.empty(gain.shape))
+        _measure_powers(gain, w_from_dbm(self.power_dbm), *powers)
+        return powers
 
     @property
     def serving(self) -> IntArray:
@@ -86,7 +89,7 @@ class RadioLinks:
 
         noise_dbm is the noise in the bandwidth of RSRP (one resource element).
         """
-        disturbance_w = self.powers.interference_w[pairs] + w_from_dbm(noise_dbm)
+        disturbance_w = self.powers.interference_w[pairs] + 1e-3 * find_ratio(noise_dbm)
         return np.divide(self.powers.received_w[pairs], disturbance_w, out=disturbance_w)
 
 
@@ -102,16 +105,17 @@ class Powers(NamedTuple):
 
 @compiled
 def _measure_powers(
-    gain: FloatArray, power_w: FloatArray
-) -> tuple[FloatArray, IntArray, FloatArray]:
-    """`Powers` of gains (n, n_bs) and powers sent (n_bs,).
+    gain: FloatArray,
+    power_w: FloatArray,
+    received_w: FloatArray,
+    strongest: IntArray,
+    interference_w: FloatArray,
+) -> None:
+    """Write `Powers` of gains (n, n_bs) and powers sent (n_bs,).
 
     Of the strongest one interference is the sum of the others: a difference of sums would lose weak
     interference.
     """
-    received_w = np.empty(gain.shape)
-    strongest = np.empty(len(gain), np.int64)
-    interference_w = np.empty(gain.shape)
     for i in range(len(gain)):
         row_w = received_w[i]
         best_w = -1.0
@@ -127,7 +131,6 @@ def _measure_powers(
                 others_w += row_w[b]
         for b in range(len(power_w)):
             interference_w[i, b] = others_w + (best_w - row_w[b])
-    return received_w, strongest, interference_w
 
 
 @compiled
@@ -136,17 +139,16 @@ def _measure_distances(
     at_m: FloatArray,
     square_rise_m2: FloatArray,
     shifts_m: FloatArray,
-    keeps_offsets: bool,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Distances (n, n_bs) in the plane and in space from the nearest image of every base station to
-    positions (n, 2), with the squares of their heights above (1 or n, n_bs); and offsets (n, n_bs,
-    2) east and north, if they are kept.
+    flat_m: FloatArray,
+    slant_m: FloatArray,
+    offset_m: FloatArray,
+) -> None:
+    """Write distances (n, n_bs) in the plane and in space from the nearest image of every base
+    station to positions (n, 2), with the squares of their heights above (1 or n, n_bs); and offsets
+    (n, n_bs, 2) east and north, unless that is empty.
     """
-    n = len(position_m)
-    n_bs = len(at_m)
-    flat_m = np.empty((n, n_bs))
-    slant_m = np.empty((n, n_bs))
-    offset_m = np.empty((n if keeps_offsets else 0, n_bs, 2))
+    n, n_bs = flat_m.shape
+    keeps_offsets = len(offset_m) > 0
     for i in range(n):
         for k in range(len(shifts_m)):
             for b in range(n_bs):
@@ -162,7 +164,6 @@ def _measure_distances(
         for b in range(n_bs):
             slant_m[i, b] = np.sqrt(flat_m[i, b] + square_rise_m2[row, b])
             flat_m[i, b] = np.sqrt(flat_m[i, b])
-    return flat_m, slant_m, offset_m
 
 
 @frozen
@@ -202,11 +203,14 @@ class Budget:
     def _compute_distances(self, position_m: FloatArray, indoors: Indoors | None) -> Pairs:
         """The geometry of all links without line of sight."""
         ue_height_m: float | FloatArray = self.ue_height_m
+        square_m2 = self._square_rise_m2
         if indoors is not None:
             ue_height_m = (self.ue_height_m + np.asarray(STOREY_M * indoors.floor))[:, None]
-        square_m2 = np.atleast_2d(self.height_m - ue_height_m) ** 2
-        flat, slant, offset_m = _measure_distances(
-            position_m, self.at_m, square_m2, self.shifts_m, self.has_sectors
+            square_m2 = (self.height_m - ue_height_m) ** 2
+        flat, slant = (np.empty((len(position_m), len(self.at_m))) for _ in range(2))
+        offset_m = np.empty((len(position_m) if self.has_sectors else 0, len(self.at_m), 2))
+        _measure_distances(
+            position_m, self.at_m, square_m2, self.shifts_m, flat, slant, offset_m
         )
         outdoor_m = None if indoors is None else np.maximum(flat - indoors.depth_m[:, None], 0.0)
         return Pairs(
@@ -219,6 +223,11 @@ class Budget:
             position_m=position_m,
             offset_m=offset_m if self.has_sectors else None,
         )
+
+    @cached_property
+    def _square_rise_m2(self) -> FloatArray:
+        """Squares of the heights (1, n_bs) above a UE on the ground."""
+        return (self.height_m - self.ue_height_m)[None] ** 2
 
     @cached_property
     def has_sectors(self) -> bool:
@@ -309,13 +318,14 @@ class KeptLinks:
     ) -> RadioLinks:
         """The links (n, n_bs) at a time."""
         moved = self._find_moved(position_m, indoors)
-        rows = np.flatnonzero(moved)
-        if self._last is None or len(rows) > _MAX_MOVED * len(moved):
+        count = np.count_nonzero(moved)
+        if self._last is None or count > _MAX_MOVED * len(moved):
             self._last = None  # its memory is that of the next
             links = self.budget.compute_links(time_s, position_m, indoors)
-        elif not len(rows):
+        elif not count:
             return copy_with(self._last[2], time_s=time_s)
         else:
+            rows = np.flatnonzero(moved)
             inside = None if indoors is None else indoors.select(rows)
             new_links = self.budget.compute_links(time_s, position_m[rows], inside)
             links = self._last[2].with_rows(rows, new_links)
@@ -327,11 +337,23 @@ class KeptLinks:
         if self._last is None or (self._last[1] is None) != (indoors is None):
             return np.ones(len(position_m), bool)
         before_m, inside, _ = self._last
-        stays = (before_m == position_m) | (np.isnan(before_m) & np.isnan(position_m))
-        moved = ~(stays[:, 0] & stays[:, 1])
+        moved = np.empty(len(position_m), bool)
+        _compare_places(before_m, position_m, moved)
         if indoors is not inside:
             for f in fields(Indoors):
                 moved |= getattr(indoors, f.name) != getattr(inside, f.name)
-        if moved.any():
+        if np.count_nonzero(moved):
             moved[:2] = True  # a single link would be summed in another order
         return moved
+
+
+@compiled
+def _compare_places(before_m: FloatArray, position_m: FloatArray, moved: BoolArray) -> None:
+    """Write which positions (n, 2) are others than before; NaN is equal to NaN."""
+    for i in range(len(moved)):
+        moved[i] = False
+        for axis in range(2):
+            was_m = before_m[i, axis]
+            is_m = position_m[i, axis]
+            if was_m != is_m and not (np.isnan(was_m) and np.isnan(is_m)):
+                moved[i] = True

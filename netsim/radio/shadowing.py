@@ -122,13 +122,14 @@ class Shadow:
         if pairs.los is None or not self.depends_on_sight:
             return seen_db
         drawn, hidden, far, _ = self.stds
-        factor: float | FloatArray = 1.0
         if far != drawn:
-            factor = np.where(self.path_loss.is_far(pairs, self.carrier_hz), far / drawn, 1.0)
-        if self.hidden is None:
-            factor = np.where(pairs.los, factor, hidden / drawn)
-            return np.multiply(seen_db, factor, out=factor)
-        return np.where(pairs.los, seen_db * factor, self.hidden(position_m))
+            is_far = pairs.los & self.path_loss.is_far(pairs, self.carrier_hz)
+            seen_db = seen_db * np.where(is_far, far / drawn, 1.0)
+        if self.hidden is not None:
+            return np.where(pairs.los, seen_db, self.hidden(position_m))
+        shadow_db = np.empty(seen_db.shape)
+        _scale_hidden(seen_db, pairs.los, hidden / drawn, shadow_db)
+        return shadow_db
 
 
 class NoShadowing(Shadowing, kind="none"):
@@ -212,8 +213,11 @@ class GridField:
 
     def __call__(self, position_m: FloatArray) -> FloatArray:
         """Shadowing in dB (n, n_bs), in single precision."""
-        place = (position_m - self.low_m) / self.step_m
-        return _interpolate(self.value_db, self.column, place, self.correlation)
+        values = np.empty((len(position_m), len(self.column) or self.value_db.shape[2]))
+        _interpolate(
+            self.value_db, self.column, position_m, self.low_m, self.step_m, *self.correlation, values
+        )
+        return values
 
     def is_below(
         self, values: Float32Array, position_m: FloatArray, limit: FloatArray
@@ -221,26 +225,33 @@ class GridField:
         """Which values (n, n_bs) of a table (ny, nx, n_site) are below a limit (n, n_bs), at the
         nodes nearest to positions (n, 2); none is below NaN.
         """
-        place = (position_m - self.low_m) / self.step_m + 0.5
-        return _compare_values(values, self.column, place, limit)
+        below = np.empty(limit.shape, bool)
+        _compare_values(values, self.column, position_m, self.low_m, self.step_m, limit, below)
+        return below
 
 
 @compiled
 def _interpolate(
-    table: Float32Array, column: IntArray, place: FloatArray, correlation: Correlation
-) -> FloatArray:
-    """Values (n, n_bs) of a table (ny, nx, n_site) between its nodes, at places (n, 2) east and
-    north in spacings; NaN at NaN.
+    table: Float32Array,
+    column: IntArray,
+    position_m: FloatArray,
+    low_m: FloatArray,
+    step_m: float,
+    side: float,
+    diagonal: float,
+    values: FloatArray,
+) -> None:
+    """Write values (n, n_bs) of a table (ny, nx, n_site) between its nodes, step_m apart from
+    low_m, at positions (n, 2); NaN at NaN.
     """
     ny, nx, n_site = table.shape
-    n_bs = len(column) or n_site
-    values = np.empty((len(place), n_bs))
-    for i in range(len(place)):
-        x = min(max(place[i, 0], 0.0), nx - 1.0)
-        y = min(max(place[i, 1], 0.0), ny - 1.0)
+    n, n_bs = values.shape
+    for i in range(n):
+        x = min(max((position_m[i, 0] - low_m[0]) / step_m, 0.0), nx - 1.0)
+        y = min(max((position_m[i, 1] - low_m[1]) / step_m, 0.0), ny - 1.0)
         east = int(min(nx - 2.0, x))  # the first where x is NaN: its weights are NaN
         north = int(min(ny - 2.0, y))
-        weights = _compute_weights(x - east, y - north, correlation)
+        weights = _compute_weights(x - east, y - north, (side, diagonal))
         left = np.float32(weights[0])
         right = np.float32(weights[1])
         above = np.float32(weights[2])
@@ -250,23 +261,36 @@ def _interpolate(
             value = left * table[north, east, s] + right * table[north, east + 1, s]
             value = value + above * table[north + 1, east, s]
             values[i, b] = value + beyond * table[north + 1, east + 1, s]
-    return values
 
 
 @compiled
 def _compare_values(
-    table: Float32Array, column: IntArray, place: FloatArray, limit: FloatArray
-) -> BoolArray:
-    """As `GridField.is_below`; any node where the place (n, 2), in spacings, is NaN."""
+    table: Float32Array,
+    column: IntArray,
+    position_m: FloatArray,
+    low_m: FloatArray,
+    step_m: float,
+    limit: FloatArray,
+    below: BoolArray,
+) -> None:
+    """Write below (n, n_bs) as in `GridField.is_below`; at any node where the position is NaN."""
     ny, nx, _ = table.shape
-    below = np.empty(limit.shape, np.bool_)
-    for i in range(len(place)):
-        east = int(min(nx - 1.0, max(place[i, 0], 0.0)))
-        north = int(min(ny - 1.0, max(place[i, 1], 0.0)))
+    for i in range(len(limit)):
+        east = int(min(nx - 1.0, max((position_m[i, 0] - low_m[0]) / step_m + 0.5, 0.0)))
+        north = int(min(ny - 1.0, max((position_m[i, 1] - low_m[1]) / step_m + 0.5, 0.0)))
         for b in range(limit.shape[1]):
             s = column[b] if len(column) else b
             below[i, b] = table[north, east, s] < limit[i, b]
-    return below
+
+
+@compiled
+def _scale_hidden(
+    seen_db: FloatArray, los: BoolArray, factor: float, shadow_db: FloatArray
+) -> None:
+    """Write values (n, n_bs), those without line of sight times a factor."""
+    for i in range(len(los)):
+        for b in range(los.shape[1]):
+            shadow_db[i, b] = seen_db[i, b] * (1.0 if los[i, b] else factor)
 
 
 @compiled
