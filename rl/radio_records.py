@@ -340,18 +340,23 @@ def _compute_vector_ends(
     downlink_bps = links.downlink_bps[round_index]
     law = Adaptation(air.attenuation, air.max_bps_per_hz, air.floor_sinr)
     bits = rounds.n_bits[round_index][:, None] * rounds.count[round_index]
-    rate_bps = law.rate_bps(sinr, air.bandwidth_hz)
-    terms = bits, downlink_bps, rounds.compute_s[round_index], rate_bps
-    spans = reception.Durations.from_rates(*(term.reshape(-1) for term in terms))
-    decoded = reception.is_received(sinr, air.min_sinr).reshape(-1)
+    terms = (
+        bits,
+        downlink_bps,
+        law.rate_bps(sinr, air.bandwidth_hz),
+        rounds.compute_s[round_index],
+        rounds.compute_j[round_index],
+        power_w * air.share_of_time,
+        reception.is_received(sinr, air.min_sinr),
+    )
+    flat = [term.reshape(-1) for term in terms]
+    wait_s = np.zeros(cell.size)
     if air.group_size < cell.shape[1]:
         group_of = _group_vectors(power_w, round_index, links, air).reshape(-1)
         apart = _number_cells_apart(cell, links)
-        wait_s = reception.compute_waits_s(spans, decoded, apart, group_of, air.deadline_s)
-        spans = spans._replace(wait_s=wait_s)
-    spent_w = (power_w * air.share_of_time).reshape(-1)
-    compute_j = rounds.compute_j[round_index].reshape(-1)
-    ends = reception.compute_ends(spans, decoded, spent_w, compute_j, air.deadline_s)
+        alone = reception.compute_ends(*flat, wait_s, np.inf)
+        wait_s = reception.compute_waits_s(alone, apart, group_of, air.deadline_s)
+    ends = reception.compute_ends(*flat, wait_s, air.deadline_s)
     of_vectors = reception.Ends(*(column.reshape(cell.shape) for column in ends))
     return received_w / air.noise_w, of_vectors
 

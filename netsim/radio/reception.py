@@ -3,7 +3,7 @@ decoded in time.
 """
 
 import math
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,21 +35,23 @@ def sort_for_decoding(power_w: FloatArray, outer: FloatArray, serving: IntArray)
     """Those of UEs with powers (n,) that have a cell (k,), by cell, then from the strongest
     received power to the weakest; outer (n, n_bs, antennas^2): `compute_outer_products`.
     """
-    square = _pick_own(outer, serving, math.isqrt(outer.shape[2])).sum(axis=1)
-    order = (-power_w * square).argsort(kind="stable")
-    return _sort_by_cell(order, serving, outer.shape[1])
+    weakness_w = _weigh_signals(power_w, outer, serving, math.isqrt(outer.shape[2]))
+    return _sort_by_cell(weakness_w.argsort(kind="stable"), serving, outer.shape[1])
 
 
 @compiled
-def _pick_own(outer: FloatArray, serving: IntArray, antennas: int) -> FloatArray:
-    """The first columns (n, antennas) of outer (n, n_bs, antennas^2) at the cells of UEs; 0 without
-    one.
-    """
-    own = np.zeros((len(serving), antennas))
+def _weigh_signals(
+    power_w: FloatArray, outer: FloatArray, serving: IntArray, antennas: int
+) -> FloatArray:
+    """Received powers (n,) in the own cell, negative; 0 without one."""
+    weakness_w = np.zeros(len(serving))
     for k in range(len(serving)):
         if serving[k] >= 0:
-            own[k] = outer[k, serving[k], :antennas]
-    return own
+            square = 0.0
+            for a in range(antennas):
+                square += outer[k, serving[k], a]
+            weakness_w[k] = -power_w[k] * square
+    return weakness_w
 
 
 @compiled
@@ -187,59 +189,47 @@ def _write_queue_sinr(
         sinr[k] = ratio if np.isfinite(ratio) else 0.0
 
 
-class Durations(NamedTuple):
-    """Seconds (n,) of what a UE does before its update has arrived: downlink and training,
-    training, wait for its group, airtime.
-
-    Infinite for a UE without a rate.
-    """
-
-    ready_s: FloatArray
-    compute_s: FloatArray
-    wait_s: FloatArray
-    airtime_s: FloatArray
-
-    @classmethod
-    def from_rates(
-        cls, bits: FloatArray, downlink_bps: FloatArray, compute_s: FloatArray, rate_bps: FloatArray
-    ) -> Self:
-        """Without a wait; bits (n,) of the model as of the update."""
-        n = len(bits)
-        spans = cls(np.empty(n), compute_s, np.zeros(n), np.empty(n))
-        _write_durations(bits, downlink_bps, compute_s, rate_bps, spans.ready_s, spans.airtime_s)
-        return spans
-
-
-@compiled
-def _write_durations(
-    bits: FloatArray,
-    downlink_bps: FloatArray,
-    compute_s: FloatArray,
-    rate_bps: FloatArray,
-    ready_s: FloatArray,
-    airtime_s: FloatArray,
-) -> None:
-    """Write ready_s and airtime_s (n,) as in `Durations`."""
-    for k in range(len(bits)):
-        has_model = downlink_bps[k] > 0
-        ready_s[k] = (bits[k] / downlink_bps[k] if has_model else np.inf) + compute_s[k]
-        # of no model, no update
-        airtime_s[k] = bits[k] / rate_bps[k] if has_model and rate_bps[k] > 0 else np.inf
-
-
 def is_received(sinr: FloatArray, min_sinr: float) -> BoolArray:
     """Which UEs (..., n) are decoded: with a SINR of at least `min_sinr`; if none has, the one with
     the highest.
     """
-    best = sinr.max(axis=-1, initial=0.0, keepdims=True)
-    return (sinr > 0) & (sinr >= np.minimum(min_sinr, best))
+    received = np.empty(sinr.shape, bool)
+    rows = max(1, sinr.size // max(sinr.shape[-1], 1))
+    _mark_received(sinr.reshape(rows, -1), min_sinr, received.reshape(rows, -1))
+    return received
+
+
+@compiled
+def _mark_received(sinr: FloatArray, min_sinr: float, received: BoolArray) -> None:
+    """Write received (m, n) as in `is_received`."""
+    for row in range(len(sinr)):
+        best = 0.0
+        for k in range(sinr.shape[1]):
+            best = max(best, sinr[row, k])
+        for k in range(sinr.shape[1]):
+            received[row, k] = sinr[row, k] > 0 and sinr[row, k] >= min(min_sinr, best)
+
+
+class Ends(NamedTuple):
+    """How transmissions end (n,): ready_s: time from the request until the UE has trained;
+    airtime_s, delay_s, energy_j, decoded, late: as in `Channel`.
+
+    Times are infinite for a UE without a rate.
+    """
+
+    ready_s: FloatArray
+    airtime_s: FloatArray
+    delay_s: FloatArray
+    energy_j: FloatArray
+    decoded: BoolArray
+    late: BoolArray
 
 
 def compute_waits_s(
-    spans: Durations, received: BoolArray, serving: IntArray, group_of: IntArray, limit_s: float
+    alone: Ends, serving: IntArray, group_of: IntArray, limit_s: float
 ) -> FloatArray:
     """Waiting time (n,) of each UE until its group may send: the sum of the longest airtimes of
-    earlier groups.
+    earlier groups; alone (n,): the ends without a wait or a limit.
 
     A base station waits neither for UEs that it cannot decode nor for those that would end after
     limit_s.
@@ -249,72 +239,73 @@ def compute_waits_s(
     for group in range(group_of.max(initial=0) + 1):
         rows = np.flatnonzero((group_of == group) & (serving >= 0))
         wait_s[rows] = begins_s[serving[rows]]
-        ends_s = spans.ready_s[rows] + wait_s[rows] + spans.airtime_s[rows]
-        is_awaited = np.isfinite(ends_s) & (ends_s <= limit_s)
-        rows = rows[received[rows] & is_awaited]
+        ends_s = alone.ready_s[rows] + wait_s[rows] + alone.airtime_s[rows]
+        rows = rows[alone.decoded[rows] & (ends_s <= limit_s)]
         longest_s = np.zeros(len(begins_s))
-        np.maximum.at(longest_s, serving[rows], spans.airtime_s[rows])
+        np.maximum.at(longest_s, serving[rows], alone.airtime_s[rows])
         begins_s += longest_s
     return wait_s
 
 
-class Ends(NamedTuple):
-    """How transmissions end (n,): airtime_s, delay_s, energy_j, decoded, late; as in `Channel`."""
-
-    airtime_s: FloatArray
-    delay_s: FloatArray
-    energy_j: FloatArray
-    decoded: BoolArray
-    late: BoolArray
-
-
 def compute_ends(
-    spans: Durations,
-    received: BoolArray,
-    power_w: FloatArray,
+    bits: FloatArray,
+    downlink_bps: FloatArray,
+    rate_bps: FloatArray,
+    compute_s: FloatArray,
     compute_j: FloatArray,
+    power_w: FloatArray,
+    received: BoolArray,
+    wait_s: FloatArray,
     limit_s: float,
 ) -> Ends:
     """The end of each transmission: at its last bit, or at limit_s, where a UE stops all it does,
     training included.
 
-    power_w (n,): mean over the airtime.
+    bits (n,) of the model as of the update; power_w (n,): mean over the airtime.
     """
-    n = len(received)
-    ends = Ends(np.empty(n), np.empty(n), np.empty(n), np.empty(n, bool), np.empty(n, bool))
-    _write_ends(limit_s, *spans, received, power_w, compute_j, *ends)
+    times = (np.empty(len(bits)) for _ in range(4))
+    ends = Ends(*times, np.empty(len(bits), bool), np.empty(len(bits), bool))
+    terms = bits, downlink_bps, rate_bps, compute_s, compute_j, power_w, received, wait_s
+    _write_ends(*terms, limit_s, *ends)
     return ends
 
 
 @compiled
 def _write_ends(
+    bits: FloatArray,
+    downlink_bps: FloatArray,
+    rate_bps: FloatArray,
+    compute_s: FloatArray,
+    compute_j: FloatArray,
+    power_w: FloatArray,
+    received: BoolArray,
+    wait_s: FloatArray,
     limit_s: float,
     ready_s: FloatArray,
-    compute_s: FloatArray,
-    wait_s: FloatArray,
-    span_s: FloatArray,
-    received: BoolArray,
-    power_w: FloatArray,
-    compute_j: FloatArray,
     airtime_s: FloatArray,
     delay_s: FloatArray,
     energy_j: FloatArray,
     decoded: BoolArray,
     late: BoolArray,
 ) -> None:
-    """Write the last five (n,) as in `compute_ends`; span_s (n,): the airtime without a limit."""
-    for k in range(len(received)):
-        sends = np.isfinite(span_s[k])
-        delay_s[k] = ready_s[k] + wait_s[k] + span_s[k]
-        airtime_s[k] = span_s[k]
-        over = delay_s[k] > limit_s
-        if sends and over:
-            delay_s[k] = limit_s
-            left_s = max(limit_s - ready_s[k] - wait_s[k], 0.0)
-            airtime_s[k] = min(left_s, span_s[k])
-        missing_s = max(ready_s[k] - limit_s, 0.0)
-        trained = 1.0 - (min(missing_s / compute_s[k], 1.0) if compute_s[k] > 0 else 0.0)
-        energy_j[k] = compute_j[k] * (trained if np.isfinite(ready_s[k]) else 0.0)
-        energy_j[k] += power_w[k] * (airtime_s[k] if sends else 0.0)
+    """Write `Ends` (n,) as in `compute_ends`."""
+    for k in range(len(bits)):
+        has_model = downlink_bps[k] > 0
+        ready = (bits[k] / downlink_bps[k] if has_model else np.inf) + compute_s[k]
+        # of no model, no update
+        airtime = bits[k] / rate_bps[k] if has_model and rate_bps[k] > 0 else np.inf
+        delay = ready + wait_s[k] + airtime
+        sends = np.isfinite(airtime)
+        over = sends and delay > limit_s
+        trained = 1.0 if np.isfinite(ready) else 0.0
+        if compute_s[k] > 0 and trained > 0:
+            trained -= min(max(ready - limit_s, 0.0) / compute_s[k], 1.0)
+        if over:
+            delay = limit_s
+            airtime = min(max(limit_s - ready - wait_s[k], 0.0), airtime)
+        ready_s[k] = ready
+        airtime_s[k] = airtime
+        delay_s[k] = delay
+        energy_j[k] = compute_j[k] * trained + power_w[k] * (airtime if sends else 0.0)
         decoded[k] = received[k] and sends and not over
-        late[k] = received[k] and sends and over
+        late[k] = received[k] and over
