@@ -72,7 +72,8 @@ class RadioLinks:
     def powers(self) -> Powers:
         """The received powers."""
         gain = self.gain
-        powers = Powers(np.empty(gain.shape), np.empty(len(gain), int), np.empty(gain.shape))
+        n = len(gain)
+        powers = Powers(np.empty(gain.shape), np.empty(n, int), np.empty(n), np.empty(n))
         _measure_powers(gain, w_from_dbm(self.power_dbm), *powers)
         return powers
 
@@ -89,18 +90,26 @@ class RadioLinks:
 
         noise_dbm is the noise in the bandwidth of RSRP (one resource element).
         """
-        disturbance_w = self.powers.interference_w[pairs] + 1e-3 * find_ratio(noise_dbm)
-        return np.divide(self.powers.received_w[pairs], disturbance_w, out=disturbance_w)
+        received_w, _, strongest_w, others_w = self.powers
+        if pairs is not ...:
+            ue, _ = pairs
+            received_w = received_w[pairs][:, None]
+            strongest_w, others_w = strongest_w[ue], others_w[ue]
+        sinr = np.empty(received_w.shape)
+        _write_sinr(strongest_w, others_w, 1e-3 * find_ratio(noise_dbm), received_w, sinr)
+        return sinr if pairs is ... else sinr[:, 0]
 
 
 class Powers(NamedTuple):
     """received_w (n_ue, n_bs): RSRP in watts; strongest (n_ue,): the first of the strongest base
-    stations, -1 for an absent UE; interference_w (n_ue, n_bs): sum of the powers of all others.
+    stations, -1 for an absent UE; strongest_w, others_w (n_ue,): its power, and the sum of the
+    powers of all others.
     """
 
     received_w: FloatArray
     strongest: IntArray
-    interference_w: FloatArray
+    strongest_w: FloatArray
+    others_w: FloatArray
 
 
 @compiled
@@ -109,28 +118,46 @@ def _measure_powers(
     power_w: FloatArray,
     received_w: FloatArray,
     strongest: IntArray,
-    interference_w: FloatArray,
+    strongest_w: FloatArray,
+    others_w: FloatArray,
 ) -> None:
-    """Write `Powers` of gains (n, n_bs) and powers sent (n_bs,).
-
-    Of the strongest one interference is the sum of the others: a difference of sums would lose weak
-    interference.
-    """
+    """Write `Powers` of gains (n, n_bs) and powers sent (n_bs,)."""
     for i in range(len(gain)):
         row_w = received_w[i]
+        best = -1
         best_w = -1.0
-        strongest[i] = -1
         for b in range(len(power_w)):
             row_w[b] = gain[i, b] * power_w[b]
             if row_w[b] > best_w:
                 best_w = row_w[b]
-                strongest[i] = b
-        others_w = 0.0
+                best = b
+        rest_w = 0.0
         for b in range(len(power_w)):
-            if b != strongest[i]:
-                others_w += row_w[b]
-        for b in range(len(power_w)):
-            interference_w[i, b] = others_w + (best_w - row_w[b])
+            if b != best:
+                rest_w += row_w[b]
+        strongest[i] = best
+        strongest_w[i] = best_w
+        others_w[i] = rest_w
+
+
+@compiled
+def _write_sinr(
+    strongest_w: FloatArray,
+    others_w: FloatArray,
+    noise_w: float,
+    received_w: FloatArray,
+    sinr: FloatArray,
+) -> None:
+    """Write the SINR (n, k) of UEs from base stations that they receive with powers (n, k); the
+    rest as in `Powers`.
+
+    Of the strongest one interference is the sum of the others: a difference of sums would lose weak
+    interference.
+    """
+    for i in range(len(sinr)):
+        for b in range(sinr.shape[1]):
+            interference_w = others_w[i] + (strongest_w[i] - received_w[i, b])
+            sinr[i, b] = received_w[i, b] / (interference_w + noise_w)
 
 
 @compiled
