@@ -295,7 +295,8 @@ def compute_sinrs(
         floor_w, air.residual, air.interference == "all", air.min_sinr
     )
     sent = (power_w.reshape(-1), outer, cell.reshape(-1))
-    order = reception.sort_for_decoding(*sent)
+    received_w = power_w * _sum_own_strength(h, round_index, cell)
+    order = reception.sort_for_decoding(received_w.reshape(-1), cell.reshape(-1))
     sinr = reception.compute_noma_sinr(order, *sent, band, receiver)
     refused = sinr < air.floor_sinr
     if refused.any():  # the others have a higher SINR than before

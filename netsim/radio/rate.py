@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import Field
 
-from netsim.compiled import compiled
 from netsim.part import OneOf, Part, Share
 from netsim.units import BOLTZMANN_J_K, FloatArray, find_ratio
 
@@ -38,10 +37,8 @@ class Adaptation(NamedTuple):
 
     def rate_bps(self, sinr: FloatArray, bandwidth_hz: float | FloatArray) -> FloatArray:
         """Bandwidth times the bit/s/Hz at SINR (...), linear; NaN for a NaN."""
-        efficiency = 1.0 + sinr
-        np.log2(efficiency, out=efficiency)
-        _adapt(sinr.reshape(-1), *self, efficiency.reshape(-1))
-        return efficiency * bandwidth_hz
+        efficiency = np.minimum(self.attenuation * np.log2(1.0 + sinr), self.max_bps_per_hz)
+        return np.where(sinr < self.min_sinr, 0.0, bandwidth_hz * efficiency)
 
     @property
     def words(self) -> str:
@@ -49,22 +46,6 @@ class Adaptation(NamedTuple):
         factor = "" if self.attenuation == 1 else f"{self.attenuation:g} "
         floor_db = f", none below {10 * log10(self.min_sinr):.6g} dB" if self.min_sinr > 0 else ""
         return f"min({factor}log2(1 + SINR), {self.max_bps_per_hz:g}) bit/s/Hz{floor_db}"
-
-
-@compiled
-def _adapt(
-    sinr: FloatArray,
-    attenuation: float,
-    max_bps_per_hz: float,
-    min_sinr: float,
-    efficiency: FloatArray,
-) -> None:
-    """Put the bit/s/Hz (n,) at SINR (n,) in place of log2(1 + SINR)."""
-    for k in range(len(sinr)):
-        bps_per_hz = attenuation * efficiency[k]
-        efficiency[k] = max_bps_per_hz if bps_per_hz > max_bps_per_hz else bps_per_hz
-        if sinr[k] < min_sinr:
-            efficiency[k] = 0.0
 
 
 DOWNLINK = Adaptation(0.6, 4.4, 0.1)

@@ -2,7 +2,6 @@
 decoded in time.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -31,44 +30,26 @@ def group_by_power(received_w: FloatArray, serving: IntArray, size: int) -> IntA
     return np.where(serving >= 0, rank_in_cells(serving, -received_w) // size, 0)
 
 
-def sort_for_decoding(power_w: FloatArray, outer: FloatArray, serving: IntArray) -> IntArray:
-    """Those of UEs with powers (n,) that have a cell (k,), by cell, then from the strongest
-    received power to the weakest; outer (n, n_bs, antennas^2): `compute_outer_products`.
+def sort_for_decoding(received_w: FloatArray, serving: IntArray) -> IntArray:
+    """Those of UEs with received powers (n,) that have a cell (k,), by cell, then from the
+    strongest to the weakest.
     """
-    weakness_w = _weigh_signals(power_w, outer, serving, math.isqrt(outer.shape[2]))
-    return _sort_by_cell(weakness_w.argsort(kind="stable"), serving, outer.shape[1])
+    return _sort_by_cell((-received_w).argsort(kind="stable"), serving)
 
 
 @compiled
-def _weigh_signals(
-    power_w: FloatArray, outer: FloatArray, serving: IntArray, antennas: int
-) -> FloatArray:
-    """Received powers (n,) in the own cell, negative; 0 without one."""
-    weakness_w = np.zeros(len(serving))
-    for k in range(len(serving)):
-        if serving[k] >= 0:
-            square = 0.0
-            for a in range(antennas):
-                square += outer[k, serving[k], a]
-            weakness_w[k] = -power_w[k] * square
-    return weakness_w
-
-
-@compiled
-def _sort_by_cell(order: IntArray, serving: IntArray, n_bs: int) -> IntArray:
+def _sort_by_cell(order: IntArray, serving: IntArray) -> IntArray:
     """Those of the UEs order (n,) that have a cell (k,), by cell, then as they were."""
-    begins = np.zeros(n_bs + 1, np.int64)
+    begins = np.zeros(serving.max() + 2 if len(serving) else 1, np.int64)
     for cell in serving:
         begins[cell + 1] += 1
     begins[0] = 0
-    for cell in range(n_bs):
-        begins[cell + 1] += begins[cell]
-    sorted_order = np.empty(begins[n_bs], np.int64)
+    begins = begins.cumsum()
+    sorted_order = np.empty(begins[-1], np.int64)
     for k in order:
-        cell = serving[k]
-        if cell >= 0:
-            sorted_order[begins[cell]] = k
-            begins[cell] += 1
+        if serving[k] >= 0:
+            sorted_order[begins[serving[k]]] = k
+            begins[serving[k]] += 1
     return sorted_order
 
 
@@ -93,7 +74,7 @@ def compute_noma_sinr(
     on = order[group_of[order].argsort(kind="stable")]
     n, n_bs, size = outer.shape
     flat = outer.reshape(n, n_bs * size)
-    _write_sorted_sinr(on, power_w, flat, size, serving, group_of, *receiver, sinr)
+    _write_sorted_sinr(on, power_w, flat, size, serving, group_of, receiver, sinr)
     return sinr
 
 
@@ -105,17 +86,14 @@ def _write_sorted_sinr(
     size: int,
     serving: IntArray,
     group_of: IntArray,
-    noise_w: float,
-    residual: float,
-    decodes_others: bool,
-    min_sinr: float,
+    receiver: Cancellation,
     sinr: FloatArray,
 ) -> None:
     """Write the SINR of rows (k,) of sinr (n,) as in `compute_noma_sinr`, of UEs sorted by group,
     then cell, then from the strongest to the weakest.
 
-    power_w, serving, group_of (n,), outer (n, n_bs size) with size antennas^2; the rest: the base
-    stations, as in `Cancellation`.
+    power_w, serving, group_of (n,), outer (n, n_bs size) with size antennas^2; receiver: the base
+    stations.
     """
     elsewhere = np.zeros(outer.shape[1])
     first = 0
@@ -124,7 +102,7 @@ def _write_sorted_sinr(
         if first == end:  # a new group
             elsewhere[:] = 0.0
             while end < len(row) and group_of[row[end]] == group_of[row[first]]:
-                if decodes_others:
+                if receiver.decodes_others:
                     k = row[end]
                     own = serving[k] * size
                     sent = outer[k]
@@ -143,9 +121,7 @@ def _write_sorted_sinr(
             power_w,
             outer[:, own : own + size],
             elsewhere[own : own + size],
-            noise_w,
-            residual,
-            min_sinr,
+            receiver,
             sinr,
         )
         first = last
@@ -157,9 +133,7 @@ def _write_queue_sinr(
     power_w: FloatArray,
     outer_own: FloatArray,
     elsewhere: FloatArray,
-    noise_w: float,
-    residual: float,
-    min_sinr: float,
+    receiver: Cancellation,
     sinr: FloatArray,
 ) -> None:
     """Write the SINR of the UEs row (k,) of a cell and group, the strongest first, that meet a
@@ -182,8 +156,9 @@ def _write_queue_sinr(
         left = 0.0
         for a in range(size):
             left += outer_own[k, a] * earlier[a]
-        ratio = power_w[k] * square**2 / (max(sinr[k], 0.0) + square * noise_w + max(left, 0.0))
-        share = residual if ratio >= min_sinr else 1.0
+        disturbance = max(sinr[k], 0.0) + square * receiver.noise_w + max(left, 0.0)
+        ratio = power_w[k] * square**2 / disturbance
+        share = receiver.residual if ratio >= receiver.min_sinr else 1.0
         for a in range(size):
             earlier[a] += share * power_w[k] * outer_own[k, a]
         sinr[k] = ratio if np.isfinite(ratio) else 0.0
@@ -193,21 +168,8 @@ def is_received(sinr: FloatArray, min_sinr: float) -> BoolArray:
     """Which UEs (..., n) are decoded: with a SINR of at least `min_sinr`; if none has, the one with
     the highest.
     """
-    received = np.empty(sinr.shape, bool)
-    rows = max(1, sinr.size // max(sinr.shape[-1], 1))
-    _mark_received(sinr.reshape(rows, -1), min_sinr, received.reshape(rows, -1))
-    return received
-
-
-@compiled
-def _mark_received(sinr: FloatArray, min_sinr: float, received: BoolArray) -> None:
-    """Write received (m, n) as in `is_received`."""
-    for row in range(len(sinr)):
-        best = 0.0
-        for k in range(sinr.shape[1]):
-            best = max(best, sinr[row, k])
-        for k in range(sinr.shape[1]):
-            received[row, k] = sinr[row, k] > 0 and sinr[row, k] >= min(min_sinr, best)
+    best = sinr.max(axis=-1, initial=0.0, keepdims=True)
+    return (sinr > 0) & (sinr >= np.minimum(min_sinr, best))
 
 
 class Ends(NamedTuple):

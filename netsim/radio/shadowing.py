@@ -213,11 +213,8 @@ class GridField:
 
     def __call__(self, position_m: FloatArray) -> FloatArray:
         """Shadowing in dB (n, n_bs), in single precision."""
-        values = np.empty((len(position_m), len(self.column) or self.value_db.shape[2]))
-        _interpolate(
-            self.value_db, self.column, position_m, self.low_m, self.step_m, *self.correlation, values
-        )
-        return values
+        terms = (self.low_m, self.step_m, *self.correlation)
+        return _interpolate(self.value_db, self.column, position_m, *terms)
 
     def is_below(
         self, values: Float32Array, position_m: FloatArray, limit: FloatArray
@@ -225,9 +222,7 @@ class GridField:
         """Which values (n, n_bs) of a table (ny, nx, n_site) are below a limit (n, n_bs), at the
         nodes nearest to positions (n, 2); none is below NaN.
         """
-        below = np.empty(limit.shape, bool)
-        _compare_values(values, self.column, position_m, self.low_m, self.step_m, limit, below)
-        return below
+        return _compare_values(values, self.column, position_m, self.low_m, self.step_m, limit)
 
 
 @compiled
@@ -239,14 +234,14 @@ def _interpolate(
     step_m: float,
     side: float,
     diagonal: float,
-    values: FloatArray,
-) -> None:
-    """Write values (n, n_bs) of a table (ny, nx, n_site) between its nodes, step_m apart from
+) -> FloatArray:
+    """Values (n, n_bs) of a table (ny, nx, n_site) between its nodes, step_m apart from
     low_m, at positions (n, 2); NaN at NaN.
     """
     ny, nx, n_site = table.shape
-    n, n_bs = values.shape
-    for i in range(n):
+    n_bs = len(column) or n_site
+    values = np.empty((len(position_m), n_bs))
+    for i in range(len(position_m)):
         x = min(max((position_m[i, 0] - low_m[0]) / step_m, 0.0), nx - 1.0)
         y = min(max((position_m[i, 1] - low_m[1]) / step_m, 0.0), ny - 1.0)
         east = int(min(nx - 2.0, x))  # the first where x is NaN: its weights are NaN
@@ -261,6 +256,7 @@ def _interpolate(
             value = left * table[north, east, s] + right * table[north, east + 1, s]
             value = value + above * table[north + 1, east, s]
             values[i, b] = value + beyond * table[north + 1, east + 1, s]
+    return values
 
 
 @compiled
@@ -271,16 +267,17 @@ def _compare_values(
     low_m: FloatArray,
     step_m: float,
     limit: FloatArray,
-    below: BoolArray,
-) -> None:
-    """Write below (n, n_bs) as in `GridField.is_below`; at any node where the position is NaN."""
+) -> BoolArray:
+    """As `GridField.is_below`; at any node where the position is NaN."""
     ny, nx, _ = table.shape
+    below = np.empty(limit.shape, np.bool_)
     for i in range(len(limit)):
         east = int(min(nx - 1.0, max((position_m[i, 0] - low_m[0]) / step_m + 0.5, 0.0)))
         north = int(min(ny - 1.0, max((position_m[i, 1] - low_m[1]) / step_m + 0.5, 0.0)))
         for b in range(limit.shape[1]):
             s = column[b] if len(column) else b
             below[i, b] = table[north, east, s] < limit[i, b]
+    return below
 
 
 @compiled

@@ -104,7 +104,7 @@ class Cohort(Columns):
     @cached_property
     def decoding_order(self) -> IntArray:
         """The UEs with a cell, as `sort_for_decoding` has them."""
-        return sort_for_decoding(self.power_w, self.outer, self.serving)
+        return sort_for_decoding(self.signal_w, self.serving)
 
     @cached_property
     def strength(self) -> FloatArray:
