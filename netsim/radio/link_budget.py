@@ -236,9 +236,7 @@ class Budget:
             square_m2 = (self.height_m - ue_height_m) ** 2
         flat, slant = (np.empty((len(position_m), len(self.at_m))) for _ in range(2))
         offset_m = np.empty((len(position_m) if self.has_sectors else 0, len(self.at_m), 2))
-        _measure_distances(
-            position_m, self.at_m, square_m2, self.shifts_m, flat, slant, offset_m
-        )
+        _measure_distances(position_m, self.at_m, square_m2, self.shifts_m, flat, slant, offset_m)
         outdoor_m = None if indoors is None else np.maximum(flat - indoors.depth_m[:, None], 0.0)
         return Pairs(
             flat,
@@ -265,7 +263,7 @@ class Budget:
         """Power gain of all links (n, n_bs) in dB: antenna, path loss, shadowing and penetration;
         no fast fading.
         """
-        gain = self.shadow(position_m, pairs) - self.loss_db(pairs)
+        gain = self.shadow.subtract_loss(position_m, pairs, self.loss_db(pairs))
         if pairs.indoors is not None and self.penetration is not None:
             gain -= self.penetration(pairs.indoors)[:, None]
         if self.has_sectors:
@@ -364,23 +362,11 @@ class KeptLinks:
         if self._last is None or (self._last[1] is None) != (indoors is None):
             return np.ones(len(position_m), bool)
         before_m, inside, _ = self._last
-        moved = np.empty(len(position_m), bool)
-        _compare_places(before_m, position_m, moved)
+        stays = (before_m == position_m) | (np.isnan(before_m) & np.isnan(position_m))
+        moved = ~(stays[:, 0] & stays[:, 1])
         if indoors is not inside:
             for f in fields(Indoors):
                 moved |= getattr(indoors, f.name) != getattr(inside, f.name)
         if np.count_nonzero(moved):
             moved[:2] = True  # a single link would be summed in another order
         return moved
-
-
-@compiled
-def _compare_places(before_m: FloatArray, position_m: FloatArray, moved: BoolArray) -> None:
-    """Write which positions (n, 2) are others than before; NaN is equal to NaN."""
-    for i in range(len(moved)):
-        moved[i] = False
-        for axis in range(2):
-            was_m = before_m[i, axis]
-            is_m = position_m[i, axis]
-            if was_m != is_m and not (np.isnan(was_m) and np.isnan(is_m)):
-                moved[i] = True

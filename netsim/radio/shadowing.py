@@ -107,29 +107,33 @@ class Shadow:
         seen_db, hidden_db, far_db, _ = self.stds
         return self.hidden is not None or not seen_db == hidden_db == far_db
 
-    def __call__(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
-        """Shadowing in dB (n, n_bs) at positions (n, 2)."""
+    def subtract_loss(
+        self, position_m: FloatArray, pairs: Pairs, loss_db: FloatArray
+    ) -> FloatArray:
+        """Gain in dB (n, n_bs) at positions (n, 2): shadowing less a loss (n, n_bs)."""
         if pairs.indoors is None or self.inside is None or not pairs.indoors.inside.any():
-            return self._compute_outside_db(position_m, pairs)
+            return self._subtract_outside(position_m, pairs, loss_db)
         inside = pairs.indoors.inside
-        shadow_db = np.empty(pairs.distance_2d_m.shape)
-        shadow_db[inside] = self.inside(position_m[inside], pairs.indoors.select(inside))
-        shadow_db[~inside] = self._compute_outside_db(position_m[~inside], pairs.select(~inside))
-        return shadow_db
+        gain_db = -loss_db
+        gain_db[inside] += self.inside(position_m[inside], pairs.indoors.select(inside))
+        gain_db[~inside] = self._subtract_outside(
+            position_m[~inside], pairs.select(~inside), loss_db[~inside]
+        )
+        return gain_db
 
-    def _compute_outside_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
+    def _subtract_outside(
+        self, position_m: FloatArray, pairs: Pairs, loss_db: FloatArray
+    ) -> FloatArray:
         seen_db = self.seen(position_m)
         if pairs.los is None or not self.depends_on_sight:
-            return seen_db
+            return seen_db - loss_db
         drawn, hidden, far, _ = self.stds
         if far != drawn:
             is_far = pairs.los & self.path_loss.is_far(pairs, self.carrier_hz)
             seen_db = seen_db * np.where(is_far, far / drawn, 1.0)
         if self.hidden is not None:
-            return np.where(pairs.los, seen_db, self.hidden(position_m))
-        shadow_db = np.empty(seen_db.shape)
-        _scale_hidden(seen_db, pairs.los, hidden / drawn, shadow_db)
-        return shadow_db
+            return np.where(pairs.los, seen_db, self.hidden(position_m)) - loss_db
+        return _scale_hidden(seen_db, pairs.los, hidden / drawn, loss_db)
 
 
 class NoShadowing(Shadowing, kind="none"):
@@ -282,12 +286,14 @@ def _compare_values(
 
 @compiled
 def _scale_hidden(
-    seen_db: FloatArray, los: BoolArray, factor: float, shadow_db: FloatArray
-) -> None:
-    """Write values (n, n_bs), those without line of sight times a factor."""
+    seen_db: FloatArray, los: BoolArray, factor: float, loss_db: FloatArray
+) -> FloatArray:
+    """Shadowing (n, n_bs), without line of sight times a factor, less a loss."""
+    gain_db = np.empty(los.shape)
     for i in range(len(los)):
         for b in range(los.shape[1]):
-            shadow_db[i, b] = seen_db[i, b] * (1.0 if los[i, b] else factor)
+            gain_db[i, b] = seen_db[i, b] * (1.0 if los[i, b] else factor) - loss_db[i, b]
+    return gain_db
 
 
 @compiled

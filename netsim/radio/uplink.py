@@ -118,23 +118,15 @@ class Cohort(Columns):
         """Power (n,) of each UE at its own base station after combining its antennas; 0 without
         one.
         """
-        if self.fading is None or not self.gain.shape[1]:
-            return _pick_signals(self.power_w, self.gain, self.serving)
+        if not self.gain.shape[1]:
+            return np.zeros(len(self.serving))
         n = np.arange(len(self.serving))
         cell = np.maximum(self.serving, 0)
-        strength = self.gain[n, cell] * sum_strength(self.fading[n, cell])
-        return _pick_signals(self.power_w, strength[:, None], np.minimum(self.serving, 0))
-
-
-@compiled
-def _pick_signals(power_w: FloatArray, strength: FloatArray, serving: IntArray) -> FloatArray:
-    """Powers (n,) sent, times the strength (n, n_bs) towards the own cell; 0 without one."""
-    signal_w = np.zeros(len(power_w))
-    for k in range(len(power_w)):
-        if serving[k] >= 0:
-            received_w = power_w[k] * strength[k, serving[k]]
-            signal_w[k] = received_w if np.isfinite(received_w) else 0.0
-    return signal_w
+        strength = self.gain[n, cell]
+        if self.fading is not None:
+            strength = strength * sum_strength(self.fading[n, cell])
+        signal_w = self.power_w * strength
+        return np.where((self.serving >= 0) & np.isfinite(signal_w), signal_w, 0.0)
 
 
 @compiled

@@ -534,7 +534,8 @@ class World:
         if n_bs:
             sinr = links.compute_sinr(self.setting.radio.downlink.noise_dbm, (ue, serving))
             sinr[serving < 0] = 0.0
-        complete = np.array_equal(ue, np.arange(len(self.ues)))  # then nothing is copied
+        # of all UEs nothing is copied
+        complete = len(ue) == len(self.ues) and (ue == np.arange(len(ue))).all()
         fading = self.draw_fading(ue, n_bs, round_, links.time_s)
         gain = links.gain if complete else links.gain[ue]
         compute_s = self.training_s_per_sample[ue] * samples
