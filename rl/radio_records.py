@@ -331,9 +331,9 @@ def _number_cells_apart(cell: IntArray, links: Links) -> IntArray:
 
 def _compute_vector_ends(
     rounds: Rounds, air: Air, power_w: FloatArray, round_index: IntArray, sinr: FloatArray
-) -> tuple[FloatArray, reception.Ends]:
-    """SNR (B, K) of power vectors (B, K), each in one of S rounds, and the ends of their
-    transmissions.
+) -> tuple[FloatArray, BoolArray, FloatArray]:
+    """SNR (B, K) of power vectors (B, K), each in one of S rounds, which UEs are decoded in time
+    (B, K), and their energy in J (B, K).
     """
     links = rounds.links
     cell = links.serving[round_index]
@@ -348,18 +348,18 @@ def _compute_vector_ends(
         rounds.compute_s[round_index],
         rounds.compute_j[round_index],
         power_w * air.share_of_time,
-        reception.is_received(sinr, air.min_sinr),
     )
-    flat = [term.reshape(-1) for term in terms]
+    demands = reception.Demands(*(term.reshape(-1) for term in terms))
+    received = reception.is_received(sinr, air.min_sinr).reshape(-1)
     wait_s = np.zeros(cell.size)
     if air.group_size < cell.shape[1]:
         group_of = _group_vectors(power_w, round_index, links, air).reshape(-1)
         apart = _number_cells_apart(cell, links)
-        alone = reception.compute_ends(*flat, wait_s, np.inf)
+        alone = reception.compute_ends(demands, received, wait_s, np.inf)
         wait_s = reception.compute_waits_s(alone, apart, group_of, air.deadline_s)
-    ends = reception.compute_ends(*flat, wait_s, air.deadline_s)
-    of_vectors = reception.Ends(*(column.reshape(cell.shape) for column in ends))
-    return received_w / air.noise_w, of_vectors
+    ends = reception.compute_ends(demands, received, wait_s, air.deadline_s)
+    shape = cell.shape
+    return received_w / air.noise_w, ends.decoded.reshape(shape), ends.energy_j.reshape(shape)
 
 
 def compute_received_sinrs(
@@ -388,7 +388,7 @@ def judge_vectors(
     """Costs of power vectors (B, K) in rounds which (B,); half_at : h of `leak`."""
     links = rounds.links
     sinr, heard = compute_received_sinrs(power_w, round_index, links, air)
-    snr, ends = _compute_vector_ends(rounds, air, power_w, round_index, sinr)
+    snr, decoded, energy_j = _compute_vector_ends(rounds, air, power_w, round_index, sinr)
     listener = heard if links.heard.shape[2] else sinr
     rows = rounds.rows.select(round_index)
     row_ue = np.maximum(rows.ue, 0)
@@ -396,10 +396,8 @@ def judge_vectors(
     def select_rows(values: np.ndarray) -> np.ndarray:
         return np.take_along_axis(values, row_ue, axis=1)
 
-    sent = Sent(
-        select_rows(sinr), select_rows(snr), select_rows(ends.decoded), select_rows(listener)
-    )
-    return compute_radio_costs(sent, ends.energy_j, rows, half_at=half_at)
+    sent = Sent(select_rows(sinr), select_rows(snr), select_rows(decoded), select_rows(listener))
+    return compute_radio_costs(sent, energy_j, rows, half_at=half_at)
 
 
 def _compute_amplitudes(cohort: Cohort) -> ComplexArray:

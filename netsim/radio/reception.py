@@ -209,26 +209,26 @@ def compute_waits_s(
     return wait_s
 
 
-def compute_ends(
-    bits: FloatArray,
-    downlink_bps: FloatArray,
-    rate_bps: FloatArray,
-    compute_s: FloatArray,
-    compute_j: FloatArray,
-    power_w: FloatArray,
-    received: BoolArray,
-    wait_s: FloatArray,
-    limit_s: float,
-) -> Ends:
+class Demands(NamedTuple):
+    """What UEs (n,) do: bits of the model as of the update, their rates, time and energy of
+    training, and mean power over the airtime.
+    """
+
+    bits: FloatArray
+    downlink_bps: FloatArray
+    rate_bps: FloatArray
+    compute_s: FloatArray
+    compute_j: FloatArray
+    power_w: FloatArray
+
+
+def compute_ends(demands: Demands, received: BoolArray, wait_s: FloatArray, limit_s: float) -> Ends:
     """The end of each transmission: at its last bit, or at limit_s, where a UE stops all it does,
     training included.
-
-    bits (n,) of the model as of the update; power_w (n,): mean over the airtime.
     """
-    times = (np.empty(len(bits)) for _ in range(4))
-    ends = Ends(*times, np.empty(len(bits), bool), np.empty(len(bits), bool))
-    terms = bits, downlink_bps, rate_bps, compute_s, compute_j, power_w, received, wait_s
-    _write_ends(*terms, limit_s, *ends)
+    n = len(wait_s)
+    ends = Ends(*np.empty((4, n)), decoded=np.empty(n, bool), late=np.empty(n, bool))
+    _write_ends(*demands, received, wait_s, limit_s, *ends)
     return ends
 
 

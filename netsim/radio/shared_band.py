@@ -155,24 +155,26 @@ class SharedBand(Uplink):
         limit_s = min(self.limit_s(), cohort.limit_s)
         rho = self.noise_scale(payload)
         bits = payload.count_bits(cohort.rows)
-        terms = (
+        demands = reception.Demands(
             bits,
             self.downlink_bps(cohort),
             heard.rate_bps,
             cohort.compute_s,
             cohort.compute_j,
             cohort.power_w * self.uplink_share,
-            reception.is_received(heard.sinr, self.min_sinr()),
         )
+        received = reception.is_received(heard.sinr, self.min_sinr())
         wait_s = np.zeros(len(bits))
         if group_of is not None:
-            alone = reception.compute_ends(*terms, wait_s, inf)
+            alone = reception.compute_ends(demands, received, wait_s, inf)
             wait_s = reception.compute_waits_s(alone, cohort.serving, group_of, limit_s)
-        _, *ends = reception.compute_ends(*terms, wait_s, limit_s)
+        ends = reception.compute_ends(demands, received, wait_s, limit_s)
         noise_std = compute_noise_std(rho, heard.sinr)
         thermal_std = compute_noise_std(rho, heard.snr)
         thermal_std[~(heard.snr > 0)] = 0.0
-        return Channel(cohort.power_w, heard.sinr, heard.rate_bps, noise_std, thermal_std, *ends)
+        return Channel(
+            cohort.power_w, heard.sinr, heard.rate_bps, noise_std, thermal_std, *ends[1:]
+        )
 
     def downlink_bps(self, cohort: Cohort) -> FloatArray:
         return self.rate.broadcast_law.rate_bps(cohort.downlink_sinr, self.bandwidth_hz)
