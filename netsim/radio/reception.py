@@ -227,7 +227,7 @@ def compute_ends(demands: Demands, received: BoolArray, wait_s: FloatArray, limi
     training included.
     """
     n = len(wait_s)
-    ends = Ends(*np.empty((4, n)), decoded=np.empty(n, bool), late=np.empty(n, bool))
+    ends = Ends(*np.empty((4, n)), *np.empty((2, n), bool))
     _write_ends(*demands, received, wait_s, limit_s, *ends)
     return ends
 
