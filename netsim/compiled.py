@@ -51,6 +51,9 @@ class _Compiled:
         return self._code._numba_type_  # type: ignore[attr-defined]
 
     def __call__(self, *values: object) -> object:
+        names = self._function.__globals__
+        if names.get(self._function.__name__) is self:  # later calls from there take no detour
+            names[self._function.__name__] = self._code
         return self._code(*values)
 
 

@@ -295,7 +295,8 @@ def compute_sinrs(
         floor_w, air.residual, air.interference == "all", air.min_sinr
     )
     sent = (power_w.reshape(-1), outer, cell.reshape(-1))
-    order = reception.sort_for_decoding(*sent)
+    received_w = power_w * _sum_own_strength(h, round_index, cell)
+    order = reception.sort_for_decoding(received_w.reshape(-1), cell.reshape(-1))
     sinr = reception.compute_noma_sinr(order, *sent, band, receiver)
     refused = sinr < air.floor_sinr
     if refused.any():  # the others have a higher SINR than before
@@ -330,9 +331,9 @@ def _number_cells_apart(cell: IntArray, links: Links) -> IntArray:
 
 def _compute_vector_ends(
     rounds: Rounds, air: Air, power_w: FloatArray, round_index: IntArray, sinr: FloatArray
-) -> tuple[FloatArray, reception.Ends]:
-    """SNR (B, K) of power vectors (B, K), each in one of S rounds, and the ends of their
-    transmissions.
+) -> tuple[FloatArray, BoolArray, FloatArray]:
+    """SNR (B, K) of power vectors (B, K), each in one of S rounds, which UEs are decoded in time
+    (B, K), and their energy in J (B, K).
     """
     links = rounds.links
     cell = links.serving[round_index]
@@ -340,22 +341,25 @@ def _compute_vector_ends(
     downlink_bps = links.downlink_bps[round_index]
     law = Adaptation(air.attenuation, air.max_bps_per_hz, air.floor_sinr)
     bits = rounds.n_bits[round_index][:, None] * rounds.count[round_index]
-    spans = reception.Durations.from_rates(
-        bits, downlink_bps, rounds.compute_s[round_index], law.rate_bps(sinr, air.bandwidth_hz)
+    terms = (
+        bits,
+        downlink_bps,
+        law.rate_bps(sinr, air.bandwidth_hz),
+        rounds.compute_s[round_index],
+        rounds.compute_j[round_index],
+        power_w * air.share_of_time,
     )
-    decoded = reception.is_received(sinr, air.min_sinr)
+    demands = reception.Demands(*(term.reshape(-1) for term in terms))
+    received = reception.is_received(sinr, air.min_sinr).reshape(-1)
+    wait_s = np.zeros(cell.size)
     if air.group_size < cell.shape[1]:
-        group_of = _group_vectors(power_w, round_index, links, air)
-        flat = reception.Durations(*(span_s.reshape(-1) for span_s in spans))
+        group_of = _group_vectors(power_w, round_index, links, air).reshape(-1)
         apart = _number_cells_apart(cell, links)
-        wait_s = reception.compute_waits_s(
-            flat, decoded.reshape(-1), apart, group_of.reshape(-1), air.deadline_s
-        )
-        spans = spans._replace(wait_s=wait_s.reshape(cell.shape))
-    ends = reception.compute_ends(
-        spans, decoded, power_w * air.share_of_time, rounds.compute_j[round_index], air.deadline_s
-    )
-    return received_w / air.noise_w, ends
+        alone = reception.compute_ends(demands, received, wait_s, np.inf)
+        wait_s = reception.compute_waits_s(alone, apart, group_of, air.deadline_s)
+    ends = reception.compute_ends(demands, received, wait_s, air.deadline_s)
+    shape = cell.shape
+    return received_w / air.noise_w, ends.decoded.reshape(shape), ends.energy_j.reshape(shape)
 
 
 def compute_received_sinrs(
@@ -384,7 +388,7 @@ def judge_vectors(
     """Costs of power vectors (B, K) in rounds which (B,); half_at : h of `leak`."""
     links = rounds.links
     sinr, heard = compute_received_sinrs(power_w, round_index, links, air)
-    snr, ends = _compute_vector_ends(rounds, air, power_w, round_index, sinr)
+    snr, decoded, energy_j = _compute_vector_ends(rounds, air, power_w, round_index, sinr)
     listener = heard if links.heard.shape[2] else sinr
     rows = rounds.rows.select(round_index)
     row_ue = np.maximum(rows.ue, 0)
@@ -392,10 +396,8 @@ def judge_vectors(
     def select_rows(values: np.ndarray) -> np.ndarray:
         return np.take_along_axis(values, row_ue, axis=1)
 
-    sent = Sent(
-        select_rows(sinr), select_rows(snr), select_rows(ends.decoded), select_rows(listener)
-    )
-    return compute_radio_costs(sent, ends.energy_j, rows, half_at=half_at)
+    sent = Sent(select_rows(sinr), select_rows(snr), select_rows(decoded), select_rows(listener))
+    return compute_radio_costs(sent, energy_j, rows, half_at=half_at)
 
 
 def _compute_amplitudes(cohort: Cohort) -> ComplexArray:

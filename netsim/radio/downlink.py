@@ -11,7 +11,7 @@ from netsim.columns import frozen
 from netsim.part import Part, Share
 from netsim.radio.link_budget import RadioLinks
 from netsim.radio.rate import DOWNLINK, AdaptedRate
-from netsim.units import BoolArray, FloatArray, IntArray, db_from_ratio, ratio_from_db, w_from_dbm
+from netsim.units import BoolArray, FloatArray, IntArray, db_from_ratio, ratio_from_db
 
 # k T B at 290 K in one subcarrier of 15 kHz, the bandwidth of RSRP, to 0.1 dB
 _THERMAL_DBM = -132.2
@@ -93,15 +93,15 @@ def receive_broadcast(links: RadioLinks, serving: IntArray, downlink: Downlink) 
     def pick_serving(values: FloatArray) -> FloatArray:
         return np.where(has, values[serving_pair], nan)
 
-    own_w = pick_serving(links.powers.received_w)
-    rest_w = pick_serving(links.powers.interference_w)
-    with np.errstate(divide="ignore"):
-        geometry_db = db_from_ratio(own_w / rest_w)
-    sinr_db = db_from_ratio(own_w / (rest_w + w_from_dbm(downlink.noise_dbm)))
+    geometry, sinr = (
+        np.where(has, links.compute_sinr(noise_dbm, serving_pair), nan)
+        for noise_dbm in (-inf, downlink.noise_dbm)
+    )
+    sinr_db = db_from_ratio(sinr)
     return Reception(
         rsrp_dbm=pick_serving(links.rsrp_dbm),
         gain_db=db_from_ratio(pick_serving(links.gain)),
-        geometry_db=geometry_db,
+        geometry_db=db_from_ratio(geometry),
         sinr_db=sinr_db,
         rate_bps=downlink.rate_bps(sinr_db),
         los=has & links.los[serving_pair],

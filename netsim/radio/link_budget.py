@@ -18,7 +18,7 @@ from netsim.radio.path_loss import LossLaw, Pairs, PathLoss
 from netsim.radio.shadowing import Shadow
 from netsim.radio.sight import SightLaw
 from netsim.ues import STOREY_M, Indoors
-from netsim.units import BoolArray, FloatArray, IntArray, ratio_from_db, w_from_dbm
+from netsim.units import BoolArray, FloatArray, IntArray, find_ratio, ratio_from_db, w_from_dbm
 
 BLOCK_PAIRS = 2**18  # of which one array of numbers has 2 MiB
 _MAX_MOVED = 0.6  # share of UEs up to which keeping the links of the others saves time
@@ -71,7 +71,11 @@ class RadioLinks:
     @cached_property
     def powers(self) -> Powers:
         """The received powers."""
-        return Powers(*_measure_powers(self.gain, w_from_dbm(self.power_dbm)))
+        gain = self.gain
+        n = len(gain)
+        powers = Powers(np.empty(gain.shape), np.empty(n, int), np.empty(n), np.empty(n))
+        _measure_powers(gain, w_from_dbm(self.power_dbm), *powers)
+        return powers
 
     @property
     def serving(self) -> IntArray:
@@ -86,48 +90,74 @@ class RadioLinks:
 
         noise_dbm is the noise in the bandwidth of RSRP (one resource element).
         """
-        disturbance_w = self.powers.interference_w[pairs] + w_from_dbm(noise_dbm)
-        return np.divide(self.powers.received_w[pairs], disturbance_w, out=disturbance_w)
+        received_w, _, strongest_w, others_w = self.powers
+        if pairs is not ...:
+            ue, _ = pairs
+            received_w = received_w[pairs][:, None]
+            strongest_w, others_w = strongest_w[ue], others_w[ue]
+        sinr = np.empty(received_w.shape)
+        _write_sinr(strongest_w, others_w, 1e-3 * find_ratio(noise_dbm), received_w, sinr)
+        return sinr if pairs is ... else sinr[:, 0]
 
 
 class Powers(NamedTuple):
     """received_w (n_ue, n_bs): RSRP in watts; strongest (n_ue,): the first of the strongest base
-    stations, -1 for an absent UE; interference_w (n_ue, n_bs): sum of the powers of all others.
+    stations, -1 for an absent UE; strongest_w, others_w (n_ue,): its power, and the sum of the
+    powers of all others.
     """
 
     received_w: FloatArray
     strongest: IntArray
-    interference_w: FloatArray
+    strongest_w: FloatArray
+    others_w: FloatArray
 
 
 @compiled
 def _measure_powers(
-    gain: FloatArray, power_w: FloatArray
-) -> tuple[FloatArray, IntArray, FloatArray]:
-    """`Powers` of gains (n, n_bs) and powers sent (n_bs,).
-
-    Of the strongest one interference is the sum of the others: a difference of sums would lose weak
-    interference.
-    """
-    received_w = np.empty(gain.shape)
-    strongest = np.empty(len(gain), np.int64)
-    interference_w = np.empty(gain.shape)
+    gain: FloatArray,
+    power_w: FloatArray,
+    received_w: FloatArray,
+    strongest: IntArray,
+    strongest_w: FloatArray,
+    others_w: FloatArray,
+) -> None:
+    """Write `Powers` of gains (n, n_bs) and powers sent (n_bs,)."""
     for i in range(len(gain)):
         row_w = received_w[i]
+        best = -1
         best_w = -1.0
-        strongest[i] = -1
         for b in range(len(power_w)):
             row_w[b] = gain[i, b] * power_w[b]
             if row_w[b] > best_w:
                 best_w = row_w[b]
-                strongest[i] = b
-        others_w = 0.0
+                best = b
+        rest_w = 0.0
         for b in range(len(power_w)):
-            if b != strongest[i]:
-                others_w += row_w[b]
-        for b in range(len(power_w)):
-            interference_w[i, b] = others_w + (best_w - row_w[b])
-    return received_w, strongest, interference_w
+            if b != best:
+                rest_w += row_w[b]
+        strongest[i] = best
+        strongest_w[i] = best_w
+        others_w[i] = rest_w
+
+
+@compiled
+def _write_sinr(
+    strongest_w: FloatArray,
+    others_w: FloatArray,
+    noise_w: float,
+    received_w: FloatArray,
+    sinr: FloatArray,
+) -> None:
+    """Write the SINR (n, k) of UEs from base stations that they receive with powers (n, k); the
+    rest as in `Powers`.
+
+    Of the strongest one interference is the sum of the others: a difference of sums would lose weak
+    interference.
+    """
+    for i in range(len(sinr)):
+        for b in range(sinr.shape[1]):
+            interference_w = others_w[i] + (strongest_w[i] - received_w[i, b])
+            sinr[i, b] = received_w[i, b] / (interference_w + noise_w)
 
 
 @compiled
@@ -136,17 +166,16 @@ def _measure_distances(
     at_m: FloatArray,
     square_rise_m2: FloatArray,
     shifts_m: FloatArray,
-    keeps_offsets: bool,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Distances (n, n_bs) in the plane and in space from the nearest image of every base station to
-    positions (n, 2), with the squares of their heights above (1 or n, n_bs); and offsets (n, n_bs,
-    2) east and north, if they are kept.
+    flat_m: FloatArray,
+    slant_m: FloatArray,
+    offset_m: FloatArray,
+) -> None:
+    """Write distances (n, n_bs) in the plane and in space from the nearest image of every base
+    station to positions (n, 2), with the squares of their heights above (1 or n, n_bs); and offsets
+    (n, n_bs, 2) east and north, unless that is empty.
     """
-    n = len(position_m)
-    n_bs = len(at_m)
-    flat_m = np.empty((n, n_bs))
-    slant_m = np.empty((n, n_bs))
-    offset_m = np.empty((n if keeps_offsets else 0, n_bs, 2))
+    n, n_bs = flat_m.shape
+    keeps_offsets = len(offset_m) > 0
     for i in range(n):
         for k in range(len(shifts_m)):
             for b in range(n_bs):
@@ -162,7 +191,6 @@ def _measure_distances(
         for b in range(n_bs):
             slant_m[i, b] = np.sqrt(flat_m[i, b] + square_rise_m2[row, b])
             flat_m[i, b] = np.sqrt(flat_m[i, b])
-    return flat_m, slant_m, offset_m
 
 
 @frozen
@@ -202,12 +230,13 @@ class Budget:
     def _compute_distances(self, position_m: FloatArray, indoors: Indoors | None) -> Pairs:
         """The geometry of all links without line of sight."""
         ue_height_m: float | FloatArray = self.ue_height_m
+        square_m2 = self._square_rise_m2
         if indoors is not None:
             ue_height_m = (self.ue_height_m + np.asarray(STOREY_M * indoors.floor))[:, None]
-        square_m2 = np.atleast_2d(self.height_m - ue_height_m) ** 2
-        flat, slant, offset_m = _measure_distances(
-            position_m, self.at_m, square_m2, self.shifts_m, self.has_sectors
-        )
+            square_m2 = (self.height_m - ue_height_m) ** 2
+        flat, slant = (np.empty((len(position_m), len(self.at_m))) for _ in range(2))
+        offset_m = np.empty((len(position_m) if self.has_sectors else 0, len(self.at_m), 2))
+        _measure_distances(position_m, self.at_m, square_m2, self.shifts_m, flat, slant, offset_m)
         outdoor_m = None if indoors is None else np.maximum(flat - indoors.depth_m[:, None], 0.0)
         return Pairs(
             flat,
@@ -221,6 +250,11 @@ class Budget:
         )
 
     @cached_property
+    def _square_rise_m2(self) -> FloatArray:
+        """Squares of the heights (1, n_bs) above a UE on the ground."""
+        return (self.height_m - self.ue_height_m)[None] ** 2
+
+    @cached_property
     def has_sectors(self) -> bool:
         """Whether an antenna has an azimuth."""
         return not np.isnan(self.azimuth_deg).all()
@@ -229,7 +263,7 @@ class Budget:
         """Power gain of all links (n, n_bs) in dB: antenna, path loss, shadowing and penetration;
         no fast fading.
         """
-        gain = self.shadow(position_m, pairs) - self.loss_db(pairs)
+        gain = self.shadow.subtract_loss(position_m, pairs, self.loss_db(pairs))
         if pairs.indoors is not None and self.penetration is not None:
             gain -= self.penetration(pairs.indoors)[:, None]
         if self.has_sectors:
@@ -309,13 +343,14 @@ class KeptLinks:
     ) -> RadioLinks:
         """The links (n, n_bs) at a time."""
         moved = self._find_moved(position_m, indoors)
-        rows = np.flatnonzero(moved)
-        if self._last is None or len(rows) > _MAX_MOVED * len(moved):
+        count = np.count_nonzero(moved)
+        if self._last is None or count > _MAX_MOVED * len(moved):
             self._last = None  # its memory is that of the next
             links = self.budget.compute_links(time_s, position_m, indoors)
-        elif not len(rows):
+        elif not count:
             return copy_with(self._last[2], time_s=time_s)
         else:
+            rows = np.flatnonzero(moved)
             inside = None if indoors is None else indoors.select(rows)
             new_links = self.budget.compute_links(time_s, position_m[rows], inside)
             links = self._last[2].with_rows(rows, new_links)
@@ -332,6 +367,6 @@ class KeptLinks:
         if indoors is not inside:
             for f in fields(Indoors):
                 moved |= getattr(indoors, f.name) != getattr(inside, f.name)
-        if moved.any():
+        if np.count_nonzero(moved):
             moved[:2] = True  # a single link would be summed in another order
         return moved

@@ -359,11 +359,11 @@ class _Slopes(NamedTuple):
 
 
 def _compute_sloped_db(pairs: Pairs, slopes: _Slopes) -> FloatArray:
-    decades = np.maximum(pairs.distance_3d_m, slopes.min_m)
-    np.log10(decades, out=decades)
-    los = np.zeros(decades.shape, bool) if pairs.los is None else pairs.los
-    _join_slopes(decades, los, *slopes[1:])
-    return decades
+    loss_db = np.maximum(pairs.distance_3d_m, slopes.min_m)
+    np.log10(loss_db, out=loss_db)
+    los = np.zeros(loss_db.shape, bool) if pairs.los is None else pairs.los
+    _join_slopes(loss_db, los, *slopes[1:])
+    return loss_db
 
 
 @compiled
@@ -390,12 +390,18 @@ def compute_urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
     """18 / d + exp(-d / decay) (1 - 18 / d), and 1 up to 18 m: probability of sight of UMa and
     UMi.
     """
-    share = 18.0 / np.maximum(distance_m, 18.0)
     probability = distance_m / -decay_m
     np.exp(probability, out=probability)  # in place: new arrays are what a tick spends time on
-    probability *= 1.0 - share
-    probability += share
+    _raise_near(distance_m.reshape(-1), probability.reshape(-1))
     return probability
+
+
+@compiled
+def _raise_near(distance_m: FloatArray, probability: FloatArray) -> None:
+    """Put the probability of sight (n,) in place of its fall exp(-d / decay)."""
+    for k in range(len(distance_m)):
+        share = 18.0 / max(distance_m[k], 18.0)
+        probability[k] = probability[k] * (1.0 - share) + share
 
 
 class UrbanMacro(_Urban, kind="uma"):

@@ -2,12 +2,10 @@
 decoded in time.
 """
 
-import math
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
-from netsim.columns import divide_or, divide_or_zero
 from netsim.compiled import compiled
 from netsim.radio.schedulers import rank_in_cells
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -32,13 +30,27 @@ def group_by_power(received_w: FloatArray, serving: IntArray, size: int) -> IntA
     return np.where(serving >= 0, rank_in_cells(serving, -received_w) // size, 0)
 
 
-def sort_for_decoding(power_w: FloatArray, outer: FloatArray, serving: IntArray) -> IntArray:
-    """Those of UEs with powers (n,) that have a cell (k,), by cell, then from the strongest
-    received power to the weakest; outer (n, n_bs, antennas^2): `compute_outer_products`.
+def sort_for_decoding(received_w: FloatArray, serving: IntArray) -> IntArray:
+    """Those of UEs with received powers (n,) that have a cell (k,), by cell, then from the
+    strongest to the weakest.
     """
-    has = np.flatnonzero(serving >= 0)
-    square = outer[has, serving[has], : math.isqrt(outer.shape[2])].sum(axis=1)
-    return has[np.lexsort((-power_w[has] * square, serving[has]))]
+    return _sort_by_cell((-received_w).argsort(kind="stable"), serving)
+
+
+@compiled
+def _sort_by_cell(order: IntArray, serving: IntArray) -> IntArray:
+    """Those of the UEs order (n,) that have a cell (k,), by cell, then as they were."""
+    begins = np.zeros(serving.max() + 2 if len(serving) else 1, np.int64)
+    for cell in serving:
+        begins[cell + 1] += 1
+    begins[0] = 0
+    begins = begins.cumsum()
+    sorted_order = np.empty(begins[-1], np.int64)
+    for k in order:
+        if serving[k] >= 0:
+            sorted_order[begins[serving[k]]] = k
+            begins[serving[k]] += 1
+    return sorted_order
 
 
 def compute_noma_sinr(
@@ -59,131 +71,97 @@ def compute_noma_sinr(
     antennas^2. UEs of different groups do not meet.
     """
     sinr = np.zeros(len(serving))
-    on = order[np.argsort(group_of[order], kind="stable")]
+    on = order[group_of[order].argsort(kind="stable")]
     n, n_bs, size = outer.shape
     flat = outer.reshape(n, n_bs * size)
-    sinr[on] = _compute_sorted_sinr(
-        on, power_w[on], flat, size, serving[on], group_of[on], receiver
-    )
+    _write_sorted_sinr(on, power_w, flat, size, serving, group_of, receiver, sinr)
     return sinr
 
 
 @compiled
-def _compute_sorted_sinr(
+def _write_sorted_sinr(
     row: IntArray,
-    x_w: FloatArray,
+    power_w: FloatArray,
     outer: FloatArray,
     size: int,
-    cell: IntArray,
-    group: IntArray,
+    serving: IntArray,
+    group_of: IntArray,
     receiver: Cancellation,
-) -> FloatArray:
-    """SINR (n,) as in `compute_noma_sinr`, of UEs sorted by group, then cell, then from the
-    strongest to the weakest.
+    sinr: FloatArray,
+) -> None:
+    """Write the SINR of rows (k,) of sinr (n,) as in `compute_noma_sinr`, of UEs sorted by group,
+    then cell, then from the strongest to the weakest.
 
-    row, x_w, cell, group (n,), outer (rows, n_bs size) with size antennas^2, which is not copied;
-    receiver: the base stations.
+    power_w, serving, group_of (n,), outer (n, n_bs size) with size antennas^2; receiver: the base
+    stations.
     """
-    n = len(row)
-    sinr = np.empty(n)
     elsewhere = np.zeros(outer.shape[1])
     first = 0
     end = 0
-    while first < n:
+    while first < len(row):
         if first == end:  # a new group
             elsewhere[:] = 0.0
-            while end < n and group[end] == group[first]:
+            while end < len(row) and group_of[row[end]] == group_of[row[first]]:
                 if receiver.decodes_others:
-                    sent = outer[row[end]]
-                    own = cell[end] * size
+                    k = row[end]
+                    own = serving[k] * size
+                    sent = outer[k]
                     for a in range(own):
-                        elsewhere[a] += x_w[end] * sent[a]
+                        elsewhere[a] += power_w[k] * sent[a]
                     for a in range(own + size, len(elsewhere)):
-                        elsewhere[a] += x_w[end] * sent[a]
+                        elsewhere[a] += power_w[k] * sent[a]
                 end += 1
+        cell = serving[row[first]]
         last = first
-        while last < end and cell[last] == cell[first]:
+        while last < end and serving[row[last]] == cell:
             last += 1
-        own = cell[first] * size
+        own = cell * size
         _write_queue_sinr(
-            x_w[first:last],
-            outer[row[first:last], own : own + size],
+            row[first:last],
+            power_w,
+            outer[:, own : own + size],
             elsewhere[own : own + size],
             receiver,
-            sinr[first:last],
+            sinr,
         )
         first = last
-    return sinr
 
 
 @compiled
 def _write_queue_sinr(
-    x_w: FloatArray,
+    row: IntArray,
+    power_w: FloatArray,
     outer_own: FloatArray,
     elsewhere: FloatArray,
     receiver: Cancellation,
     sinr: FloatArray,
 ) -> None:
-    """Write the SINR (n,) of the UEs of a cell and group, the strongest first, that meet a
-    disturbance from elsewhere (size,).
+    """Write the SINR of the UEs row (k,) of a cell and group, the strongest first, that meet a
+    disturbance from elsewhere (size,); power_w, sinr (n,), outer_own (n, size).
 
     Running sums begin with the weakest signal, so large numbers do not cancel.
     """
-    n, size = outer_own.shape
+    size = len(elsewhere)
     later = np.zeros(size)
-    for k in range(n - 1, -1, -1):
+    for k in row[::-1]:
         sinr[k] = 0.0
         for a in range(size):
             sinr[k] += outer_own[k, a] * (later[a] + elsewhere[a])
-            later[a] += x_w[k] * outer_own[k, a]
+            later[a] += power_w[k] * outer_own[k, a]
     earlier = np.zeros(size)
-    for k in range(n):
+    for k in row:
         square = 0.0
         for a in range(int(np.sqrt(size))):  # of the antennas
             square += outer_own[k, a]
         left = 0.0
         for a in range(size):
             left += outer_own[k, a] * earlier[a]
-        ratio = (
-            x_w[k] * square**2 / (max(sinr[k], 0.0) + square * receiver.noise_w + max(left, 0.0))
-        )
+        disturbance = max(sinr[k], 0.0) + square * receiver.noise_w + max(left, 0.0)
+        ratio = power_w[k] * square**2 / disturbance
         share = receiver.residual if ratio >= receiver.min_sinr else 1.0
         for a in range(size):
-            earlier[a] += share * x_w[k] * outer_own[k, a]
+            earlier[a] += share * power_w[k] * outer_own[k, a]
         sinr[k] = ratio if np.isfinite(ratio) else 0.0
-
-
-class Durations(NamedTuple):
-    """Seconds (n,) of what a UE does before its update has arrived: downlink, training, wait for
-    its group, airtime.
-
-    Infinite for a UE without a rate.
-    """
-
-    downlink_s: FloatArray
-    compute_s: FloatArray
-    wait_s: FloatArray
-    airtime_s: FloatArray
-
-    @classmethod
-    def from_rates(
-        cls, bits: FloatArray, downlink_bps: FloatArray, compute_s: FloatArray, rate_bps: FloatArray
-    ) -> Self:
-        """Without a wait; bits (n,) of the model as of the update."""
-        downlink_s = divide_or(bits, downlink_bps, np.inf)
-        # of no model, no update
-        airtime_s = np.where(downlink_bps > 0, divide_or(bits, rate_bps, np.inf), np.inf)
-        return cls(downlink_s, compute_s, np.zeros(np.shape(bits)), airtime_s)
-
-    @property
-    def ready_s(self) -> FloatArray:
-        """Time from the request until the UE has trained (n,)."""
-        return self.downlink_s + self.compute_s
-
-    @property
-    def delay_s(self) -> FloatArray:
-        """Time from the request to the last bit (n,)."""
-        return self.ready_s + self.wait_s + self.airtime_s
 
 
 def is_received(sinr: FloatArray, min_sinr: float) -> BoolArray:
@@ -194,11 +172,26 @@ def is_received(sinr: FloatArray, min_sinr: float) -> BoolArray:
     return (sinr > 0) & (sinr >= np.minimum(min_sinr, best))
 
 
+class Ends(NamedTuple):
+    """How transmissions end (n,): ready_s: time from the request until the UE has trained;
+    airtime_s, delay_s, energy_j, decoded, late: as in `Channel`.
+
+    Times are infinite for a UE without a rate.
+    """
+
+    ready_s: FloatArray
+    airtime_s: FloatArray
+    delay_s: FloatArray
+    energy_j: FloatArray
+    decoded: BoolArray
+    late: BoolArray
+
+
 def compute_waits_s(
-    spans: Durations, received: BoolArray, serving: IntArray, group_of: IntArray, limit_s: float
+    alone: Ends, serving: IntArray, group_of: IntArray, limit_s: float
 ) -> FloatArray:
     """Waiting time (n,) of each UE until its group may send: the sum of the longest airtimes of
-    earlier groups.
+    earlier groups; alone (n,): the ends without a wait or a limit.
 
     A base station waits neither for UEs that it cannot decode nor for those that would end after
     limit_s.
@@ -208,46 +201,73 @@ def compute_waits_s(
     for group in range(group_of.max(initial=0) + 1):
         rows = np.flatnonzero((group_of == group) & (serving >= 0))
         wait_s[rows] = begins_s[serving[rows]]
-        ends_s = spans.ready_s[rows] + wait_s[rows] + spans.airtime_s[rows]
-        is_awaited = np.isfinite(ends_s) & (ends_s <= limit_s)
-        rows = rows[received[rows] & is_awaited]
+        ends_s = alone.ready_s[rows] + wait_s[rows] + alone.airtime_s[rows]
+        rows = rows[alone.decoded[rows] & (ends_s <= limit_s)]
         longest_s = np.zeros(len(begins_s))
-        np.maximum.at(longest_s, serving[rows], spans.airtime_s[rows])
+        np.maximum.at(longest_s, serving[rows], alone.airtime_s[rows])
         begins_s += longest_s
     return wait_s
 
 
-class Ends(NamedTuple):
-    """How transmissions end (n,): airtime_s, delay_s, energy_j, decoded, late; as in `Channel`."""
+class Demands(NamedTuple):
+    """What UEs (n,) do: bits of the model as of the update, their rates, time and energy of
+    training, and mean power over the airtime.
+    """
 
-    airtime_s: FloatArray
-    delay_s: FloatArray
-    energy_j: FloatArray
-    decoded: BoolArray
-    late: BoolArray
+    bits: FloatArray
+    downlink_bps: FloatArray
+    rate_bps: FloatArray
+    compute_s: FloatArray
+    compute_j: FloatArray
+    power_w: FloatArray
 
 
-def compute_ends(
-    spans: Durations,
-    received: BoolArray,
-    power_w: FloatArray,
-    compute_j: FloatArray,
-    limit_s: float,
-) -> Ends:
+def compute_ends(demands: Demands, received: BoolArray, wait_s: FloatArray, limit_s: float) -> Ends:
     """The end of each transmission: at its last bit, or at limit_s, where a UE stops all it does,
     training included.
-
-    power_w (n,): mean over the airtime.
     """
-    sends = np.isfinite(spans.airtime_s)
-    over = spans.delay_s > limit_s
-    with np.errstate(invalid="ignore"):  # infinity less infinity: a UE without the model
-        missing_s = np.maximum(spans.ready_s - limit_s, 0.0)
-        left_s = np.clip(limit_s - spans.ready_s - spans.wait_s, 0.0, spans.airtime_s)
-    trained = 1.0 - np.minimum(divide_or_zero(missing_s, spans.compute_s), 1.0)
-    trained = np.where(np.isfinite(spans.ready_s), trained, 0.0)
-    airtime_s = np.where(sends & over, left_s, spans.airtime_s)
-    delay_s = np.where(sends & over, limit_s, spans.delay_s)
-    energy_j = compute_j * trained + power_w * np.where(sends, airtime_s, 0.0)
-    decoded = received & sends
-    return Ends(airtime_s, delay_s, energy_j, decoded & ~over, decoded & over)
+    n = len(wait_s)
+    ends = Ends(*np.empty((4, n)), *np.empty((2, n), bool))
+    _write_ends(*demands, received, wait_s, limit_s, *ends)
+    return ends
+
+
+@compiled
+def _write_ends(
+    bits: FloatArray,
+    downlink_bps: FloatArray,
+    rate_bps: FloatArray,
+    compute_s: FloatArray,
+    compute_j: FloatArray,
+    power_w: FloatArray,
+    received: BoolArray,
+    wait_s: FloatArray,
+    limit_s: float,
+    ready_s: FloatArray,
+    airtime_s: FloatArray,
+    delay_s: FloatArray,
+    energy_j: FloatArray,
+    decoded: BoolArray,
+    late: BoolArray,
+) -> None:
+    """Write `Ends` (n,) as in `compute_ends`."""
+    for k in range(len(bits)):
+        has_model = downlink_bps[k] > 0
+        ready = (bits[k] / downlink_bps[k] if has_model else np.inf) + compute_s[k]
+        # of no model, no update
+        airtime = bits[k] / rate_bps[k] if has_model and rate_bps[k] > 0 else np.inf
+        delay = ready + wait_s[k] + airtime
+        sends = np.isfinite(airtime)
+        over = sends and delay > limit_s
+        trained = 1.0 if np.isfinite(ready) else 0.0
+        if compute_s[k] > 0 and trained > 0:
+            trained -= min(max(ready - limit_s, 0.0) / compute_s[k], 1.0)
+        if over:
+            delay = limit_s
+            airtime = min(max(limit_s - ready - wait_s[k], 0.0), airtime)
+        ready_s[k] = ready
+        airtime_s[k] = airtime
+        delay_s[k] = delay
+        energy_j[k] = compute_j[k] * trained + power_w[k] * (airtime if sends else 0.0)
+        decoded[k] = received[k] and sends and not over
+        late[k] = received[k] and over

@@ -107,28 +107,33 @@ class Shadow:
         seen_db, hidden_db, far_db, _ = self.stds
         return self.hidden is not None or not seen_db == hidden_db == far_db
 
-    def __call__(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
-        """Shadowing in dB (n, n_bs) at positions (n, 2)."""
+    def subtract_loss(
+        self, position_m: FloatArray, pairs: Pairs, loss_db: FloatArray
+    ) -> FloatArray:
+        """Gain in dB (n, n_bs) at positions (n, 2): shadowing less a loss (n, n_bs)."""
         if pairs.indoors is None or self.inside is None or not pairs.indoors.inside.any():
-            return self._compute_outside_db(position_m, pairs)
+            return self._subtract_outside(position_m, pairs, loss_db)
         inside = pairs.indoors.inside
-        shadow_db = np.empty(pairs.distance_2d_m.shape)
-        shadow_db[inside] = self.inside(position_m[inside], pairs.indoors.select(inside))
-        shadow_db[~inside] = self._compute_outside_db(position_m[~inside], pairs.select(~inside))
-        return shadow_db
+        gain_db = -loss_db
+        gain_db[inside] += self.inside(position_m[inside], pairs.indoors.select(inside))
+        gain_db[~inside] = self._subtract_outside(
+            position_m[~inside], pairs.select(~inside), loss_db[~inside]
+        )
+        return gain_db
 
-    def _compute_outside_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
+    def _subtract_outside(
+        self, position_m: FloatArray, pairs: Pairs, loss_db: FloatArray
+    ) -> FloatArray:
         seen_db = self.seen(position_m)
         if pairs.los is None or not self.depends_on_sight:
-            return seen_db
+            return seen_db - loss_db
         drawn, hidden, far, _ = self.stds
-        factor: float | FloatArray = 1.0
         if far != drawn:
-            factor = np.where(self.path_loss.is_far(pairs, self.carrier_hz), far / drawn, 1.0)
-        if self.hidden is None:
-            factor = np.where(pairs.los, factor, hidden / drawn)
-            return np.multiply(seen_db, factor, out=factor)
-        return np.where(pairs.los, seen_db * factor, self.hidden(position_m))
+            is_far = pairs.los & self.path_loss.is_far(pairs, self.carrier_hz)
+            seen_db = seen_db * np.where(is_far, far / drawn, 1.0)
+        if self.hidden is not None:
+            return np.where(pairs.los, seen_db, self.hidden(position_m)) - loss_db
+        return _scale_hidden(seen_db, pairs.los, hidden / drawn, loss_db)
 
 
 class NoShadowing(Shadowing, kind="none"):
@@ -212,8 +217,8 @@ class GridField:
 
     def __call__(self, position_m: FloatArray) -> FloatArray:
         """Shadowing in dB (n, n_bs), in single precision."""
-        place = (position_m - self.low_m) / self.step_m
-        return _interpolate(self.value_db, self.column, place, self.correlation)
+        terms = (self.low_m, self.step_m, *self.correlation)
+        return _interpolate(self.value_db, self.column, position_m, *terms)
 
     def is_below(
         self, values: Float32Array, position_m: FloatArray, limit: FloatArray
@@ -221,26 +226,31 @@ class GridField:
         """Which values (n, n_bs) of a table (ny, nx, n_site) are below a limit (n, n_bs), at the
         nodes nearest to positions (n, 2); none is below NaN.
         """
-        place = (position_m - self.low_m) / self.step_m + 0.5
-        return _compare_values(values, self.column, place, limit)
+        return _compare_values(values, self.column, position_m, self.low_m, self.step_m, limit)
 
 
 @compiled
 def _interpolate(
-    table: Float32Array, column: IntArray, place: FloatArray, correlation: Correlation
+    table: Float32Array,
+    column: IntArray,
+    position_m: FloatArray,
+    low_m: FloatArray,
+    step_m: float,
+    side: float,
+    diagonal: float,
 ) -> FloatArray:
-    """Values (n, n_bs) of a table (ny, nx, n_site) between its nodes, at places (n, 2) east and
-    north in spacings; NaN at NaN.
+    """Values (n, n_bs) of a table (ny, nx, n_site) between its nodes, step_m apart from
+    low_m, at positions (n, 2); NaN at NaN.
     """
     ny, nx, n_site = table.shape
     n_bs = len(column) or n_site
-    values = np.empty((len(place), n_bs))
-    for i in range(len(place)):
-        x = min(max(place[i, 0], 0.0), nx - 1.0)
-        y = min(max(place[i, 1], 0.0), ny - 1.0)
+    values = np.empty((len(position_m), n_bs))
+    for i in range(len(position_m)):
+        x = min(max((position_m[i, 0] - low_m[0]) / step_m, 0.0), nx - 1.0)
+        y = min(max((position_m[i, 1] - low_m[1]) / step_m, 0.0), ny - 1.0)
         east = int(min(nx - 2.0, x))  # the first where x is NaN: its weights are NaN
         north = int(min(ny - 2.0, y))
-        weights = _compute_weights(x - east, y - north, correlation)
+        weights = _compute_weights(x - east, y - north, (side, diagonal))
         left = np.float32(weights[0])
         right = np.float32(weights[1])
         above = np.float32(weights[2])
@@ -255,18 +265,35 @@ def _interpolate(
 
 @compiled
 def _compare_values(
-    table: Float32Array, column: IntArray, place: FloatArray, limit: FloatArray
+    table: Float32Array,
+    column: IntArray,
+    position_m: FloatArray,
+    low_m: FloatArray,
+    step_m: float,
+    limit: FloatArray,
 ) -> BoolArray:
-    """As `GridField.is_below`; any node where the place (n, 2), in spacings, is NaN."""
+    """As `GridField.is_below`; at any node where the position is NaN."""
     ny, nx, _ = table.shape
     below = np.empty(limit.shape, np.bool_)
-    for i in range(len(place)):
-        east = int(min(nx - 1.0, max(place[i, 0], 0.0)))
-        north = int(min(ny - 1.0, max(place[i, 1], 0.0)))
+    for i in range(len(limit)):
+        east = int(min(nx - 1.0, max((position_m[i, 0] - low_m[0]) / step_m + 0.5, 0.0)))
+        north = int(min(ny - 1.0, max((position_m[i, 1] - low_m[1]) / step_m + 0.5, 0.0)))
         for b in range(limit.shape[1]):
             s = column[b] if len(column) else b
             below[i, b] = table[north, east, s] < limit[i, b]
     return below
+
+
+@compiled
+def _scale_hidden(
+    seen_db: FloatArray, los: BoolArray, factor: float, loss_db: FloatArray
+) -> FloatArray:
+    """Shadowing (n, n_bs), without line of sight times a factor, less a loss."""
+    gain_db = np.empty(los.shape)
+    for i in range(len(los)):
+        for b in range(los.shape[1]):
+            gain_db[i, b] = seen_db[i, b] * (1.0 if los[i, b] else factor) - loss_db[i, b]
+    return gain_db
 
 
 @compiled

@@ -155,22 +155,25 @@ class SharedBand(Uplink):
         limit_s = min(self.limit_s(), cohort.limit_s)
         rho = self.noise_scale(payload)
         bits = payload.count_bits(cohort.rows)
-        downlink_bps = self.downlink_bps(cohort)
-        spans = reception.Durations.from_rates(bits, downlink_bps, cohort.compute_s, heard.rate_bps)
-        received = reception.is_received(heard.sinr, self.min_sinr())
-        if group_of is not None:
-            wait_s = reception.compute_waits_s(spans, received, cohort.serving, group_of, limit_s)
-            spans = spans._replace(wait_s=wait_s)
-        spent_w = cohort.power_w * self.uplink_share
-        ends = reception.compute_ends(spans, received, spent_w, cohort.compute_j, limit_s)
-        thermal_std = np.where(heard.snr > 0, compute_noise_std(rho, heard.snr), 0.0)
-        return Channel(
-            cohort.power_w,
-            heard.sinr,
+        demands = reception.Demands(
+            bits,
+            self.downlink_bps(cohort),
             heard.rate_bps,
-            compute_noise_std(rho, heard.sinr),
-            thermal_std,
-            *ends,
+            cohort.compute_s,
+            cohort.compute_j,
+            cohort.power_w * self.uplink_share,
+        )
+        received = reception.is_received(heard.sinr, self.min_sinr())
+        wait_s = np.zeros(len(bits))
+        if group_of is not None:
+            alone = reception.compute_ends(demands, received, wait_s, inf)
+            wait_s = reception.compute_waits_s(alone, cohort.serving, group_of, limit_s)
+        ends = reception.compute_ends(demands, received, wait_s, limit_s)
+        noise_std = compute_noise_std(rho, heard.sinr)
+        thermal_std = compute_noise_std(rho, heard.snr)
+        thermal_std[~(heard.snr > 0)] = 0.0
+        return Channel(
+            cohort.power_w, heard.sinr, heard.rate_bps, noise_std, thermal_std, *ends[1:]
         )
 
     def downlink_bps(self, cohort: Cohort) -> FloatArray:

@@ -71,9 +71,9 @@ class Cohort(Columns):
                 f"power: shape {self.power_w.shape} for {len(self.ue)} UEs; a power part "
                 f"gives one for each UE"
             )
-        bad = np.flatnonzero(~((self.power_w >= 0) & (self.power_w < inf)))
-        if bad.size:
-            k = bad[0]
+        good = (self.power_w >= 0) & (self.power_w < inf)
+        if np.count_nonzero(good) < len(good):
+            k = good.argmin()
             raise BadInput(
                 f"power: UE {self.ue[k]} would send with {self.power_w[k]:g} W; a power part "
                 "gives finite powers, not negative, 0 for a UE that is to be silent"
@@ -81,7 +81,18 @@ class Cohort(Columns):
 
     def with_power_w(self, power_w: FloatArray) -> "Cohort":
         """The same UEs with other powers (n,)."""
-        return replace(self, power_w=power_w)
+        return Cohort(  # `replace` takes longer than all that a small cohort needs
+            self.ue,
+            self.serving,
+            self.gain,
+            self.fading,
+            power_w,
+            self.rows,
+            self.downlink_sinr,
+            self.compute_s,
+            self.compute_j,
+            self.limit_s,
+        )
 
     @cached_property
     def outer(self) -> FloatArray:
@@ -93,7 +104,7 @@ class Cohort(Columns):
     @cached_property
     def decoding_order(self) -> IntArray:
         """The UEs with a cell, as `sort_for_decoding` has them."""
-        return sort_for_decoding(self.power_w, self.outer, self.serving)
+        return sort_for_decoding(self.signal_w, self.serving)
 
     @cached_property
     def strength(self) -> FloatArray:
@@ -293,7 +304,7 @@ class Uplink(Part):
         heard = hear(cohort, on)
         if held and not heard.rate_bps[silent].any():
             return heard
-        while (refused := on & ((heard.rate_bps == 0) | deaf)).any():
+        while np.count_nonzero(refused := on & ((heard.rate_bps == 0) | deaf)):
             new = refused & silent
             on = on & ~(new if new.any() else refused)
             again = hear(cohort, on)

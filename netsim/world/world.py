@@ -532,9 +532,10 @@ class World:
         serving = self.find_serving(links)[ue]
         sinr = np.full(len(ue), np.inf)
         if n_bs:
-            linked = links.compute_sinr(self.setting.radio.downlink.noise_dbm, (ue, serving))
-            sinr = np.where(serving >= 0, linked, 0.0)
-        complete = np.array_equal(ue, np.arange(len(self.ues)))  # then nothing is copied
+            sinr = links.compute_sinr(self.setting.radio.downlink.noise_dbm, (ue, serving))
+            sinr[serving < 0] = 0.0
+        # of all UEs nothing is copied
+        complete = len(ue) == len(self.ues) and (ue == np.arange(len(ue))).all()
         fading = self.draw_fading(ue, n_bs, round_, links.time_s)
         gain = links.gain if complete else links.gain[ue]
         compute_s = self.training_s_per_sample[ue] * samples

@@ -185,7 +185,8 @@ def check(world, position_m, indoors):
     assert not links.los[np.isnan(position_m).any(axis=1)].any()
     assert_array_equal(links.gain_db, slow_gain_db(budget, position_m, pairs))
     power_w = ratio_from_db(links.gain_db) * w_from_dbm(budget.power_dbm)
-    w, strongest, interference_w = links.powers
+    w, strongest, strongest_w, others_w = links.powers
+    interference_w = others_w[:, None] + (strongest_w[:, None] - w)
     assert_array_equal(w, power_w)
     present = ~np.isnan(position_m).any(axis=1)
     assert_array_equal(strongest[present], power_w[present].argmax(axis=1))
