@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache
 from itertools import chain
 from math import nan
 from typing import Any, Self, TypeVar, dataclass_transform
@@ -34,7 +33,7 @@ class Columns:
     def select(self, rows: IntArray | BoolArray | slice) -> Self:
         """Rows by index, mask or slice."""
         return type(self)(
-            *(_select_column(getattr(self, name), rows) for name in _list_names(type(self)))
+            *(_select_column(getattr(self, name), rows) for name in _list_names(self))
         )
 
     def replace_rows(self, rows: IntArray, new: Self) -> Self:
@@ -42,7 +41,7 @@ class Columns:
         return type(self)(
             *(
                 replace_values(getattr(self, name), rows, getattr(new, name))
-                for name in _list_names(type(self))
+                for name in _list_names(self)
             )
         )
 
@@ -71,9 +70,8 @@ class Columns:
         )
 
 
-@cache
-def _list_names(columns: type[Any]) -> list[str]:
-    """Names of the columns of a class of them."""
+def _list_names(columns: Any) -> list[str]:
+    """Names of the columns, of a class of them or a table."""
     return [field.name for field in fields(columns)]
 
 

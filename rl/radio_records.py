@@ -26,6 +26,7 @@ A live round costs the same by its own radio, and besides its loss, leakage and 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple, Self, get_args
 
 import numpy as np
@@ -86,6 +87,11 @@ class Links(Columns):
     heard: ComplexArray
     serving: IntArray
     downlink_bps: FloatArray
+
+    @cached_property
+    def own_strength(self) -> FloatArray:
+        """||h||^2 (S, K) of the links to the own base stations, 0 without one."""
+        return _sum_own_strength(self.h, np.arange(len(self.h)), self.serving)
 
     @classmethod
     def from_cohorts(cls, cohort: Cohort, overheard: Cohort | None, uplink: Uplink) -> Self:
@@ -315,7 +321,7 @@ def _group_vectors(power_w: FloatArray, round_index: IntArray, links: Links, air
     cell = links.serving[round_index]
     if air.group_size >= cell.shape[1]:
         return np.zeros_like(cell)
-    received_w = power_w * _sum_own_strength(links.h, round_index, cell)
+    received_w = power_w * links.own_strength[round_index]
     apart = _number_cells_apart(cell, links)
     return reception.group_by_power(received_w.reshape(-1), apart, air.group_size).reshape(
         cell.shape
@@ -329,14 +335,19 @@ def _number_cells_apart(cell: IntArray, links: Links) -> IntArray:
 
 
 def _compute_vector_ends(
-    rounds: Rounds, air: Air, power_w: FloatArray, round_index: IntArray, sinr: FloatArray
+    rounds: Rounds,
+    air: Air,
+    power_w: FloatArray,
+    round_index: IntArray,
+    sinr: FloatArray,
+    group_of: IntArray,
 ) -> tuple[FloatArray, reception.Ends]:
     """SNR (B, K) of power vectors (B, K), each in one of S rounds, and the ends of their
-    transmissions.
+    transmissions, in groups group_of (B, K).
     """
     links = rounds.links
     cell = links.serving[round_index]
-    received_w = power_w * _sum_own_strength(links.h, round_index, cell)
+    received_w = power_w * links.own_strength[round_index]
     downlink_bps = links.downlink_bps[round_index]
     law = Adaptation(air.attenuation, air.max_bps_per_hz, air.floor_sinr)
     bits = rounds.n_bits[round_index][:, None] * rounds.count[round_index]
@@ -345,7 +356,6 @@ def _compute_vector_ends(
     )
     decoded = reception.is_received(sinr, air.min_sinr)
     if air.group_size < cell.shape[1]:
-        group_of = _group_vectors(power_w, round_index, links, air)
         flat = reception.Durations(*(span_s.reshape(-1) for span_s in spans))
         apart = _number_cells_apart(cell, links)
         wait_s = reception.compute_waits_s(
@@ -360,22 +370,23 @@ def _compute_vector_ends(
 
 def compute_received_sinrs(
     power_w: FloatArray, round_index: IntArray, links: Links, air: Air
-) -> tuple[FloatArray, FloatArray]:
-    """SINR (B, K) of power vectors at the base stations, and at the eavesdropper, 0 without one."""
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """SINR (B, K) of power vectors at the base stations, and at the eavesdropper, 0 without one;
+    and the group (B, K) of each UE in its cell.
+    """
     can = links.downlink_bps > 0  # a UE without the model has nothing to send
     group_of = _group_vectors(power_w, round_index, links, air)
     serving = np.where(can, links.serving, -1)
     sinr = compute_sinrs(power_w, round_index, links.h, serving, group_of, air)
     if not links.heard.shape[2]:
-        return sinr, np.zeros_like(sinr)
+        return sinr, np.zeros_like(sinr), group_of
     alone = air._replace(floor_sinr=0.0, min_sinr=0.0, deadline_s=np.inf, over_thermal=1.0)
     sent_w = np.where((sinr >= air.floor_sinr) & can[round_index], power_w, 0.0)
+    band = group_of
     if air.interference == "intra":  # UEs of other cells do not interfere
-        group_of = group_of + (group_of.max(initial=0) + 1) * np.maximum(
-            links.serving[round_index], 0
-        )
+        band = group_of + (group_of.max(initial=0) + 1) * np.maximum(links.serving[round_index], 0)
     cell = np.minimum(links.serving, 0)
-    return sinr, compute_sinrs(sent_w, round_index, links.heard, cell, group_of, alone)
+    return sinr, compute_sinrs(sent_w, round_index, links.heard, cell, band, alone), group_of
 
 
 def judge_vectors(
@@ -383,8 +394,8 @@ def judge_vectors(
 ) -> RadioCosts:
     """Costs of power vectors (B, K) in rounds which (B,); half_at : h of `leak`."""
     links = rounds.links
-    sinr, heard = compute_received_sinrs(power_w, round_index, links, air)
-    snr, ends = _compute_vector_ends(rounds, air, power_w, round_index, sinr)
+    sinr, heard, group_of = compute_received_sinrs(power_w, round_index, links, air)
+    snr, ends = _compute_vector_ends(rounds, air, power_w, round_index, sinr, group_of)
     listener = heard if links.heard.shape[2] else sinr
     rows = rounds.rows.select(round_index)
     row_ue = np.maximum(rows.ue, 0)

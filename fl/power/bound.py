@@ -177,11 +177,6 @@ class PowerLoss:
         return self.trajectory.std.sum(axis=1)
 
     @cached_property
-    def _number(self) -> IntArray:
-        """1 .. T."""
-        return np.arange(1, len(self.trajectory.std) + 1)
-
-    @cached_property
     def round_weight(self) -> FloatArray:
         """w_t of artificial noise (T,)."""
         if self.law.order == "reordered":
@@ -206,9 +201,10 @@ class PowerLoss:
         is too little.
         """
         switch = np.empty(len(power_w), int)
+        number = np.arange(1, len(self._required) + 1)
         for rows in self._split_blocks(len(power_w)):
             short = self._find_short_rounds(1.0 / np.sqrt(power_w[rows]))
-            switch[rows] = (short * self._number).max(axis=1)
+            switch[rows] = (short * number).max(axis=1)
         return switch
 
     def find_noise_factor(self, power_w: FloatArray, switch: int) -> float:
