@@ -51,7 +51,7 @@ _TRIES = 64  # candidates for a place; each is too near with probability below 0
 @frozen
 class CommuterDay:
     """A simulated day: its number, the ways of all UEs by the second of the day, and the fixes, in
-    s from time 0, in the order of their times.
+    s from time 0.
     """
 
     day: int
@@ -150,8 +150,8 @@ class Commuter(Mobility, kind="commuter"):
             today = state.today
             if today is None or today.day != day:
                 today = self._simulate_day(day, state, ground)
-            inside = slice(*np.searchsorted(today.fixes.time_s, (t0_s, t1_s)))
-            taken.append(today.fixes.select(inside))
+            is_inside = (today.fixes.time_s >= t0_s) & (today.fixes.time_s < t1_s)
+            taken.append(today.fixes.select(is_inside))
             second_of_day = np.full(len(state.ue), wall_s - day * DAY_S)
             position_m = today.way.interpolate_m(np.arange(len(state.ue)), second_of_day)
             state = copy_with(state, position_m=position_m, today=today)
@@ -221,8 +221,7 @@ class Commuter(Mobility, kind="commuter"):
         walk_m = way.interpolate_m(walker, walk_s) + _GPS_NOISE_M * noise
         taken_m = np.clip(np.concatenate([position_m, walk_m]), low_m, high_m)
         taken_s = np.concatenate([time_s, walk_s]) + (day * DAY_S - ground.clock.begins_s)
-        fixes = Fixes(ue[np.concatenate([row, walker])], taken_s, taken_m)
-        return CommuterDay(day, way, fixes.select(np.argsort(taken_s, kind="stable")))
+        return CommuterDay(day, way, Fixes(ue[np.concatenate([row, walker])], taken_s, taken_m))
 
     def _draw_schedule(
         self, rng: Rng, ue: IntArray, n_third: int, weekday: bool
