@@ -124,12 +124,9 @@ class Rng:
             for row, o, i in zip(rows, owners, items, strict=True):
                 row[:] = self.make_generator(label, int(o), int(i)).bit_generator.random_raw(count)
             return rows
-        # numpy steps its counter before the first block, which has index 1
-        index = np.tile(np.arange(1, blocks + 1, dtype=_U64), owners.size)
-        item_of, owner_of = (np.repeat(ids.astype(_U64), blocks) for ids in (items, owners))
         key = map(_U64, _derive_key(self.seed, self.purpose, label))
-        words = _philox(index, item_of, _U64(self.round), owner_of, *key)
-        return words.reshape(owners.size, 4 * blocks)[:, :count]
+        words = _philox(blocks, items.astype(_U64), _U64(self.round), owners.astype(_U64), *key)
+        return words[:, :count]
 
 
 # [Salmon 2011, Table 2]
@@ -144,27 +141,31 @@ _32 = np.uint64(32)
 
 @compiled
 def _philox(
-    index: Words, item: Words, round_: np.uint64, owner: Words, key0: np.uint64, key1: np.uint64
+    blocks: int, item: Words, round_: np.uint64, owner: Words, key0: np.uint64, key1: np.uint64
 ) -> Words:
-    """Words (n, 4) of the counters (index, item, round, owner) of blocks (n,)."""
-    out = np.empty((len(index), 4), np.uint64)
-    for i in range(len(index)):
-        c0 = index[i]
-        c1 = item[i]
-        c2 = round_
-        c3 = owner[i]
-        k0 = key0
-        k1 = key1
-        for _ in range(_ROUNDS):
-            high0 = _multiply_high(_M0, c0)
-            high1 = _multiply_high(_M1, c2)
-            c0, c1, c2, c3 = high1 ^ c1 ^ k0, _M1 * c2, high0 ^ c3 ^ k1, _M0 * c0
-            k0 = k0 + _W0
-            k1 = k1 + _W1
-        out[i, 0] = c0
-        out[i, 1] = c1
-        out[i, 2] = c2
-        out[i, 3] = c3
+    """Words (n, 4 * blocks) of the counters (index, item, round, owner) of items and owners
+    (n,).
+    """
+    out = np.empty((len(owner), 4 * blocks), np.uint64)
+    for i in range(len(owner)):
+        for block in range(blocks):
+            c0 = np.uint64(block + 1)  # numpy steps its counter before the first block
+            c1 = item[i]
+            c2 = round_
+            c3 = owner[i]
+            k0 = key0
+            k1 = key1
+            for _ in range(_ROUNDS):
+                high0 = _multiply_high(_M0, c0)
+                high1 = _multiply_high(_M1, c2)
+                c0, c1, c2, c3 = high1 ^ c1 ^ k0, _M1 * c2, high0 ^ c3 ^ k1, _M0 * c0
+                k0 = k0 + _W0
+                k1 = k1 + _W1
+            first = 4 * block
+            out[i, first] = c0
+            out[i, first + 1] = c1
+            out[i, first + 2] = c2
+            out[i, first + 3] = c3
     return out
 
 

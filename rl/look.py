@@ -178,7 +178,9 @@ class Look(Columns):
         """What powers (S, K) lead to for each UE (S, K, 11), about 1 in size; 0 for a UE that is
         away.
         """
-        sinr, heard = compute_received_sinrs(power_w, np.arange(len(power_w)), self.links, self.air)
+        sinr, heard, _ = compute_received_sinrs(
+            power_w, np.arange(len(power_w)), self.links, self.air
+        )
         decoded = _clip_level(sinr, _SPAN_DB)
         exposed = _clip_level(heard, _SPAN_DB)
         dbw = db_from_ratio(power_w)

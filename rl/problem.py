@@ -25,6 +25,7 @@ from fl.power.search import (
     plan_by_plateaus,
     plan_full,
 )
+from netsim.compiled import compiled
 from netsim.rng import Rng
 from netsim.units import FloatArray
 from rl.settings import OPTIMUM
@@ -42,7 +43,7 @@ def convert_to_power_w(action: FloatArray, limits: Limits) -> FloatArray:
 
     Ignores the limits on the total.
     """
-    inside = action.clip(-1.0, 1.0)
+    inside = np.minimum(np.maximum(action, -1.0), 1.0)  # in half the time of `clip`
     return limits.each_min_w * (limits.each_max_w / limits.each_min_w) ** ((inside + 1.0) / 2.0)
 
 
@@ -53,7 +54,7 @@ def convert_to_action(power_w: FloatArray, limits: Limits) -> FloatArray:
         action = 2.0 * np.log(power_w / limits.each_min_w) / span - 1.0
     else:
         action = np.zeros_like(power_w)
-    return action.clip(-1.0, 1.0)
+    return np.minimum(np.maximum(action, -1.0), 1.0)
 
 
 def find_nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
@@ -64,31 +65,43 @@ def find_nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
     """
     if not np.isfinite(power_w).all():
         raise ValueError("power_w must be finite")
-    inside = power_w.clip(limits.each_min_w, limits.each_max_w)
+    inside = np.minimum(np.maximum(power_w, limits.each_min_w), limits.each_max_w)
     total_w = inside.sum()
     want_w = min(max(total_w, limits.total_min_w), limits.total_max_w)
     if want_w == total_w:
         return inside
-    return _shift_to_total(power_w, np.ones(len(power_w)), want_w, limits)
+    return _shift_to_total(
+        power_w, np.ones_like(power_w), want_w, limits.each_min_w, limits.each_max_w
+    )
 
 
+@compiled
 def _shift_to_total(
-    power_w: FloatArray, slope: FloatArray, total_w: float, limits: Limits
+    power_w: FloatArray, slope: FloatArray, total_w: float, low_w: float, high_w: float
 ) -> FloatArray:
     """clip(x + s slope) within the limits of a UE (K,), with the s that comes nearest to a total.
 
     The total rises with s, in straight lines between the corners where a UE leaves its least or
     meets its most power.
     """
-    low = limits.each_min_w
-    high = limits.each_max_w
-    corner = np.concatenate([(low - power_w) / slope, (high - power_w) / slope])
-    order = corner.argsort()
-    corner = corner[order]
-    rise = np.concatenate([slope, -slope])[order].cumsum()
-    grown = (rise[:-1] * (corner[1:] - corner[:-1])).cumsum()
-    total = len(slope) * low + np.concatenate([[0.0], grown])
-    return (power_w + np.interp(total_w, total, corner) * slope).clip(low, high)
+    corners = np.concatenate(((low_w - power_w) / slope, (high_w - power_w) / slope))
+    order = corners.argsort()
+    shift = corner = corners[order[0]]
+    total = least = len(slope) * low_w  # at a corner
+    rise = grown = 0.0
+    for i in range(len(order) - 1):
+        k = order[i]
+        rise += slope[k] if k < len(slope) else -slope[k - len(slope)]
+        after = corners[order[i + 1]]
+        grown += rise * (after - corner)
+        total_after = least + grown
+        if total_w >= total_after:
+            shift = after
+        elif total_w >= total:
+            shift = (after - corner) / (total_after - total) * (total_w - total) + corner
+        corner = after
+        total = total_after
+    return np.minimum(np.maximum(power_w + shift * slope, low_w), high_w)
 
 
 @dataclass(frozen=True)
@@ -118,7 +131,7 @@ class Problem:
 
     def act(self, action: FloatArray) -> PowerPlan:
         """The outcome of an action."""
-        return self.evaluate(find_nearest_w(convert_to_power_w(action, self.limits), self.limits))
+        return self._judge(find_nearest_w(convert_to_power_w(action, self.limits), self.limits))
 
     def evaluate(self, power_w: FloatArray) -> PowerPlan:
         """The bound at a power vector that keeps the limits."""
@@ -126,6 +139,9 @@ class Problem:
             raise ValueError("power_w must have one power for each UE")
         if not 0.0 < power_w.min() <= power_w.max() < np.inf:
             raise ValueError("power_w must be finite and above 0")
+        return self._judge(power_w)
+
+    def _judge(self, power_w: FloatArray) -> PowerPlan:
         powers_w = power_w[None]
         switch = self.objective.find_switch(powers_w)
         return PowerPlan(power_w, float(self.objective(powers_w, switch)[0]), int(switch[0]), 1)
@@ -237,5 +253,9 @@ def plan_fractional(problem: Problem, alpha: float) -> FloatArray:
     """
     shape = problem.objective.trajectory.gain.mean(axis=0) ** -alpha
     return _shift_to_total(
-        np.zeros(len(shape)), shape / shape.mean(), problem.limits.total_max_w, problem.limits
+        np.zeros(len(shape)),
+        shape / shape.mean(),
+        problem.limits.total_max_w,
+        problem.limits.each_min_w,
+        problem.limits.each_max_w,
     )

@@ -26,6 +26,7 @@ A live round costs the same by its own radio, and besides its loss, leakage and 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple, Self, get_args
 
 import numpy as np
@@ -86,6 +87,11 @@ class Links(Columns):
     heard: ComplexArray
     serving: IntArray
     downlink_bps: FloatArray
+
+    @cached_property
+    def own_strength(self) -> FloatArray:
+        """||h||^2 (S, K) of the links to the own base stations, 0 without one."""
+        return _sum_own_strength(self.h, np.arange(len(self.h)), self.serving)
 
     @classmethod
     def from_cohorts(cls, cohort: Cohort, overheard: Cohort | None, uplink: Uplink) -> Self:
@@ -316,7 +322,7 @@ def _group_vectors(power_w: FloatArray, round_index: IntArray, links: Links, air
     cell = links.serving[round_index]
     if air.group_size >= cell.shape[1]:
         return np.zeros_like(cell)
-    received_w = power_w * _sum_own_strength(links.h, round_index, cell)
+    received_w = power_w * links.own_strength[round_index]
     apart = _number_cells_apart(cell, links)
     return reception.group_by_power(received_w.reshape(-1), apart, air.group_size).reshape(
         cell.shape
@@ -330,14 +336,19 @@ def _number_cells_apart(cell: IntArray, links: Links) -> IntArray:
 
 
 def _compute_vector_ends(
-    rounds: Rounds, air: Air, power_w: FloatArray, round_index: IntArray, sinr: FloatArray
+    rounds: Rounds,
+    air: Air,
+    power_w: FloatArray,
+    round_index: IntArray,
+    sinr: FloatArray,
+    group_of: IntArray,
 ) -> tuple[FloatArray, BoolArray, FloatArray]:
     """SNR (B, K) of power vectors (B, K), each in one of S rounds, which UEs are decoded in time
-    (B, K), and their energy in J (B, K).
+    (B, K), and their energy in J (B, K), in groups group_of (B, K).
     """
     links = rounds.links
     cell = links.serving[round_index]
-    received_w = power_w * _sum_own_strength(links.h, round_index, cell)
+    received_w = power_w * links.own_strength[round_index]
     downlink_bps = links.downlink_bps[round_index]
     law = Adaptation(air.attenuation, air.max_bps_per_hz, air.floor_sinr)
     bits = rounds.n_bits[round_index][:, None] * rounds.count[round_index]
@@ -353,10 +364,9 @@ def _compute_vector_ends(
     received = reception.is_received(sinr, air.min_sinr).reshape(-1)
     wait_s = np.zeros(cell.size)
     if air.group_size < cell.shape[1]:
-        group_of = _group_vectors(power_w, round_index, links, air).reshape(-1)
         apart = _number_cells_apart(cell, links)
         alone = reception.compute_ends(demands, received, wait_s, np.inf)
-        wait_s = reception.compute_waits_s(alone, apart, group_of, air.deadline_s)
+        wait_s = reception.compute_waits_s(alone, apart, group_of.reshape(-1), air.deadline_s)
     ends = reception.compute_ends(demands, received, wait_s, air.deadline_s)
     shape = cell.shape
     return received_w / air.noise_w, ends.decoded.reshape(shape), ends.energy_j.reshape(shape)
@@ -364,22 +374,23 @@ def _compute_vector_ends(
 
 def compute_received_sinrs(
     power_w: FloatArray, round_index: IntArray, links: Links, air: Air
-) -> tuple[FloatArray, FloatArray]:
-    """SINR (B, K) of power vectors at the base stations, and at the eavesdropper, 0 without one."""
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """SINR (B, K) of power vectors at the base stations, and at the eavesdropper, 0 without one;
+    and the group (B, K) of each UE in its cell.
+    """
     can = links.downlink_bps > 0  # a UE without the model has nothing to send
     group_of = _group_vectors(power_w, round_index, links, air)
     serving = np.where(can, links.serving, -1)
     sinr = compute_sinrs(power_w, round_index, links.h, serving, group_of, air)
     if not links.heard.shape[2]:
-        return sinr, np.zeros_like(sinr)
+        return sinr, np.zeros_like(sinr), group_of
     alone = air._replace(floor_sinr=0.0, min_sinr=0.0, deadline_s=np.inf, over_thermal=1.0)
     sent_w = np.where((sinr >= air.floor_sinr) & can[round_index], power_w, 0.0)
+    band = group_of
     if air.interference == "intra":  # UEs of other cells do not interfere
-        group_of = group_of + (group_of.max(initial=0) + 1) * np.maximum(
-            links.serving[round_index], 0
-        )
+        band = group_of + (group_of.max(initial=0) + 1) * np.maximum(links.serving[round_index], 0)
     cell = np.minimum(links.serving, 0)
-    return sinr, compute_sinrs(sent_w, round_index, links.heard, cell, group_of, alone)
+    return sinr, compute_sinrs(sent_w, round_index, links.heard, cell, band, alone), group_of
 
 
 def judge_vectors(
@@ -387,8 +398,8 @@ def judge_vectors(
 ) -> RadioCosts:
     """Costs of power vectors (B, K) in rounds which (B,); half_at : h of `leak`."""
     links = rounds.links
-    sinr, heard = compute_received_sinrs(power_w, round_index, links, air)
-    snr, decoded, energy_j = _compute_vector_ends(rounds, air, power_w, round_index, sinr)
+    sinr, heard, group_of = compute_received_sinrs(power_w, round_index, links, air)
+    snr, decoded, energy_j = _compute_vector_ends(rounds, air, power_w, round_index, sinr, group_of)
     listener = heard if links.heard.shape[2] else sinr
     rows = rounds.rows.select(round_index)
     row_ue = np.maximum(rows.ue, 0)

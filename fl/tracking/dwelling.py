@@ -53,6 +53,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import nan, pi
 
 import numpy as np
@@ -375,12 +376,16 @@ class EstimatesOfUe:
     bias_m: float
     hit_radius_m: float
 
+    @cached_property
+    def _variance_m2(self) -> FloatArray:
+        """sigma_n^2 (n, 1)."""
+        return self.spread_m[:, None] ** 2
+
     def compute_density(self, place_m: FloatArray) -> FloatArray:
         """N(z_n; x_j, sigma_n^2 I) (n, k)."""
         square = ((self.z_m[:, None] - place_m) ** 2).sum(axis=2)
-        variance = self.spread_m[:, None] ** 2
-        kernel = np.exp(-square / (2 * variance))
-        return kernel / (2 * pi * variance)
+        kernel = np.exp(-square / (2 * self._variance_m2))
+        return kernel / (2 * pi * self._variance_m2)
 
     def fit_places(
         self, place_m: FloatArray, share: FloatArray, n_known: int | None = None
@@ -399,7 +404,12 @@ class EstimatesOfUe:
                 overall = (visits.sum(axis=0) + 0.5) / n_estimates
                 n_of_class = np.maximum(counted, visits.sum(axis=1)) + _PRIOR
                 share = (visits + _PRIOR * overall) / n_of_class[:, None]
+            before = fitted
             fitted = self._assign_estimates(self._average_estimates(fitted, n_known or 0), share)
+            if np.array_equal(fitted.place_m, before.place_m) and np.array_equal(
+                fitted.responsibility, before.responsibility
+            ):
+                break  # every further step is this one
         return fitted
 
     def _assign_estimates(self, place_m: FloatArray, share: FloatArray) -> FittedPlaces:
@@ -415,7 +425,7 @@ class EstimatesOfUe:
 
     def _average_estimates(self, fitted: FittedPlaces, n_known: int) -> FloatArray:
         """Means (k, 2) of the estimates by responsibility; the first `n_known` places stay."""
-        weight = fitted.responsibility / self.spread_m[:, None] ** 2
+        weight = fitted.responsibility / self._variance_m2
         total = weight.sum(axis=0)[:, None]
         mean = fitted.place_m.copy()
         np.divide(weight.T @ self.z_m, total, out=mean, where=total > 0)
@@ -435,7 +445,7 @@ class EstimatesOfUe:
 
     def _compute_variance_m2(self, fitted: FittedPlaces) -> FloatArray:
         """Variance a axis (k,) of each place, as far as estimates differ from round to round."""
-        precision = (fitted.responsibility / self.spread_m[:, None] ** 2).sum(axis=0)
+        precision = (fitted.responsibility / self._variance_m2).sum(axis=0)
         return 1.0 / np.maximum(precision, 1e-30)
 
     def find_densest_m(self, fitted: FittedPlaces, right: FloatArray) -> FloatArray:

@@ -219,6 +219,27 @@ def make_person(seed, sigma_m=100.0, count=300, thirds=2):
     return EstimatesOfUe(z, spread_m, np.full(count, 0.8), time_class, day, *TOLD), place
 
 
+@mark.parametrize("seed", range(3))
+def test_places_that_do_not_change_any_more_are_those_of_all_steps(monkeypatch, seed):
+    """The fit ends before its 40 steps, with the bits that all of them give."""
+    estimates, place = make_person(seed, sigma_m=40.0)
+    seeds_m = place[:2] + 100.0
+    share = np.full((48, 2), 0.4)
+    expected = estimates._assign_estimates(seeds_m, share)
+    for _ in range(40):
+        expected = estimates._assign_estimates(estimates._average_estimates(expected, 0), share)
+    steps = []
+    assign = EstimatesOfUe._assign_estimates
+    monkeypatch.setattr(
+        EstimatesOfUe, "_assign_estimates", lambda *args: steps.append(0) or assign(*args)
+    )
+    fitted = estimates.fit_places(seeds_m, share)
+    assert len(steps) < 40
+    assert_array_equal(fitted.place_m, expected.place_m)
+    assert_array_equal(fitted.responsibility, expected.responsibility)
+    assert fitted.log_likelihood == expected.log_likelihood
+
+
 def make_commuter(seed, days, sigma_m=60.0):
     """Two places named a day, home and work or somewhere else; and home and work."""
     draw = default_rng(seed)

@@ -415,7 +415,7 @@ def test_what_would_come_of_powers_is_what_rounds_are_judged_by(city):
     look = city.look
     look = replace(look, links=replace(look.links, serving=rounds.links.serving))
     power_w = 10 ** DRAW.uniform(-5, -1, look.snr_db.shape)
-    sinr, _ = compute_received_sinrs(power_w, arange(len(rounds)), rounds.links, city.air)
+    sinr, _, _ = compute_received_sinrs(power_w, arange(len(rounds)), rounds.links, city.air)
     sends = look.is_served
     expected = clip(10 * log10(sinr[sends]), -50, 50)
     assert_allclose(20 * look.predict_outcome(power_w)[..., 1][sends] + 10, expected)

@@ -18,7 +18,6 @@ from netsim.safe import (
 from scenarios.app.report.compare_page import build_comparison_page
 from scenarios.app.report.plot import GENERATOR
 from scenarios.app.report.run_page import build_run_page
-from scenarios.app.report.training_page import Seeds, build_training_page
 from scenarios.app.results.folder import PAGE, RUNS
 from scenarios.app.results.gathered import Gathered, gather_runs, gather_side_by_side, gather_sweep
 from scenarios.app.results.kinds import detect_kind
@@ -121,6 +120,9 @@ def _render_sweep(folder: Path, pages: bool) -> str:
 
 
 def _render_training(folder: Path, _: bool) -> str:
+    # here, since no other page needs Gymnasium
+    from scenarios.app.report.training_page import Seeds, build_training_page
+
     seeds = Seeds.from_folder(folder)
     if not seeds.trained:
         raise BadInput(f"{folder}: no training in it is finished; start it again and it goes on")
