@@ -6,6 +6,7 @@ added, since its studies were read before."""
 import os
 import sys
 import tempfile
+from copy import copy
 from multiprocessing import get_context
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -29,6 +30,39 @@ FORKS.set_forkserver_preload(
         "scenarios.app.training.train",
     ]
 )
+
+
+class Fork(FORKS.Process):
+    """A fork in the environment of its parent of now, not in that of the first fork."""
+
+    def __init__(self, *values, **named):
+        super().__init__(*values, **named)
+        self.environment = dict(os.environ)
+
+    def run(self):
+        os.environ.clear()
+        os.environ.update(self.environment)
+        super().run()
+
+
+WORKERS = copy(FORKS)
+WORKERS.Process = Fork
+"""starts processes of sweeps in place of `spawn`, each of which would import for seconds"""
+
+
+def fork_on_terminal(terminal, words, environment):
+    """Start a command on a terminal, given by its path; returns the process."""
+    process = Fork(target=_act_on_terminal, args=(terminal, words, environment))
+    process.start()
+    return process
+
+
+def _act_on_terminal(terminal, words, environment):
+    os.setsid()
+    for number in range(3):
+        os.dup2(os.open(terminal, os.O_RDWR), number)
+    os.environ.update(environment)
+    sys.exit(main(words))
 
 
 def fork_work(folder, work, *values):

@@ -42,18 +42,18 @@ world:
   first_day: "2026-01-05"
   duration_s: 259200
   tick_s: 1800
-  city: {kind: town}
-  base_stations: [{name: mast, position_m: [1000, 1000], height_m: 25}]
+  city: {kind: town, width_m: 1000, height_m: 1000}
+  base_stations: [{name: mast, position_m: [500, 500], height_m: 25}]
   ues: {count: 12, mobility: {kind: resident}, measurement_period_s: 1800}
   radio: {carrier_hz: 3.5e+9, path_loss: {kind: uma}, measurement_noise_db: 2.5}
 learning:
   round_s: 86400
   data: {kind: measured, hold_out: 0.2}
-  learner: {kind: rsrp-net, profile: useful, hidden: [64, 32]}
+  learner: {kind: rsrp-net, profile: useful, hidden: [32, 16]}
   server_optimiser: {kind: fedavgm, learning_rate: 2, momentum: 0.7}
   leakage: {random_baseline_draws: 20}
   references: {central: false, kriging_samples: 0}
-  attacks: [{kind: span, rank: 4}]
+  attacks: [{kind: span, rank: 4}, {kind: fused, towns: 0}]
 vary:
   seed: [1, 2]
   variants:
@@ -102,7 +102,7 @@ def place(tmp_path_factory):
 
 
 def command(folder, *words):
-    options = ["--adapt", "2", "--jobs", "1", "--quiet"]
+    options = ["--adapt", "3", "--jobs", "1", "--quiet"]
     places = ["--on", str(folder / "tiny.yaml"), "--keep", str(folder / "rows.csv")]
     if "--out" not in words:
         places += ["--out", str(folder / "out")]
