@@ -24,7 +24,8 @@ sys.dont_write_bytecode = False
 # Every run states versions of libraries, whose metadata never change here: a twentieth of a small one.
 metadata.version = cache(metadata.version)
 # Tests put their caches elsewhere, and each process with another one compiles for half a minute.
-os.environ.setdefault("NUMBA_CACHE_DIR", str(find_cache_folder() / "numba"))
+# Not among those of states of the code: whoever makes one there removes the oldest.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(find_cache_folder() / "tests"))
 
 
 def pytest_configure(config):
