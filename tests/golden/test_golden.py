@@ -105,15 +105,13 @@ signal-maps/santa-monica/diverse
 signal-maps/santa-monica/epochs
 signal-maps/santa-monica/farthest
 assess/town
+power/switch (training)
 power/whole-images (training)
 """.strip().splitlines()
 )
 """what takes more than two seconds, or differs from another by a number alone"""
-CHEAPER = {
-    "assess/city": {"learning.attacks": [{"kind": "neuron-votes"}]},
-    "power/switch (training)": {"world.tick_s": 3600},
-}
-"""study -> changes of its quick test: of attackers that learn on towns, and of ticks without links"""
+CHEAPER = {"assess/city": {"learning.attacks": [{"kind": "neuron-votes"}]}}
+"""study -> changes of its quick test: its other attack learns on towns first"""
 SMALL = "cities/sensors"
 
 

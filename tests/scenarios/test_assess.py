@@ -94,6 +94,9 @@ FAKE = (
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("assess")
     (folder / "tiny.yaml").write_text(SUITE)
+    (folder / "brief.yaml").write_text(
+        SUITE.replace("count: 12", "count: 4").replace("[1, 2]", "[1]")
+    )
     (folder / "mine.py").write_text(PLUGIN)
     (folder / "fake.py").write_text(FAKE)
     (folder / "broken.py").write_text(PLUGIN.replace("rows = updates", "rows = self.updates"))
@@ -101,17 +104,17 @@ def place(tmp_path_factory):
     return folder
 
 
-def command(folder, *words):
+def command(folder, *words, on="tiny"):
     options = ["--adapt", "3", "--jobs", "1", "--quiet"]
-    places = ["--on", str(folder / "tiny.yaml"), "--keep", str(folder / "rows.csv")]
+    places = ["--on", str(folder / f"{on}.yaml"), "--keep", str(folder / "rows.csv")]
     if "--out" not in words:
         places += ["--out", str(folder / "out")]
     return ["assess", *words, *places, *options]
 
 
-def play(folder, *words):
+def play(folder, *words, on="tiny"):
     """In a process of its own: what plug-ins there are is read once."""
-    return fork_command(folder, *command(folder, *words))
+    return fork_command(folder, *command(folder, *words, on=on))
 
 
 def test_noise_that_the_server_takes_out_again_is_not_shown(place):
@@ -162,15 +165,16 @@ def test_the_defense_of_the_manual_is_judged(place):
 
 
 def test_an_edited_plugin_is_played_anew(place):
+    out = place / "edited"
     (place / "changed.py").write_text(PLUGIN.replace('"mine"', '"changed"'))
-    assert play(place, "changed.py").returncode == 0
-    first = {folder.name for folder in (place / "out" / "tiny").glob("changed*")}
-    again = play(place, "changed.py:Mine")
+    assert play(place, "changed.py", "--out", out, on="brief").returncode == 0
+    first = {folder.name for folder in (out / "brief").glob("changed*")}
+    again = play(place, "changed.py:Mine", "--out", out, on="brief")
     assert again.returncode == 0, again.stderr
-    assert {folder.name for folder in (place / "out" / "tiny").glob("changed*")} == first
+    assert {folder.name for folder in (out / "brief").glob("changed*")} == first
     (place / "changed.py").write_text(PLUGIN.replace('"mine"', '"changed"') + "\n")
-    assert play(place, "changed.py").returncode == 0
-    assert len([*(place / "out" / "tiny").glob("changed*")]) == 2
+    assert play(place, "changed.py", "--out", out, on="brief").returncode == 0
+    assert len([*(out / "brief").glob("changed*")]) == 2
 
 
 def test_a_defense_that_raises_is_blamed_with_its_line(place):
