@@ -12,6 +12,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 from scenarios.app.cli.commands import main
+from scenarios.app.run import executor
 
 ROOT = Path(__file__).parents[1]
 FORKS = get_context("forkserver")
@@ -89,6 +90,16 @@ def _act(folder, work, values, paths, environment):
     os.chdir(folder)
     sys.path.insert(0, folder)
     sys.exit(work(*values) or 0)
+
+
+def fork_sweep(folder, *words):
+    """Play a command in a folder, whose workers are forks of that fork."""
+    return fork_work(folder, _sweep, [str(word) for word in words])
+
+
+def _sweep(words):
+    executor.get_context = lambda method: get_context("fork")
+    return main(words)
 
 
 def fork_command(folder, *words):
