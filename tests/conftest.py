@@ -108,8 +108,9 @@ def write_campus(path, text):
 
 @pytest.fixture(scope="session", autouse=True)
 def coarse_maps():
-    """Maps among results are coarse: fine ones are a third of the time of a tiny run."""
-    yield from set_cells(20)
+    """Maps among results are coarse, where some test may play a run: fine ones are a third of the
+    time of a tiny one."""
+    yield from set_cells(20) if "scenarios" in sys.modules else [None]
 
 
 @pytest.fixture(scope="module")
