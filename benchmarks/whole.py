@@ -85,6 +85,7 @@ _TICK_S = 1e-6  # of clocks: shorter work reads as none
 _BRIEF = {
     "learning.references": {"kriging_samples": 0, "central_epochs": 2},
     "learning.learner.hidden": [8, 4],
+    "learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 8, "iterations": 20}],
 }
 SMALL = Bench(
     (("campus", {"world.duration_s": 1_209_600, "learning.leakage": {}, **_BRIEF}, None),), 3, 1

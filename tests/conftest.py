@@ -24,7 +24,8 @@ sys.dont_write_bytecode = False
 # Every run states versions of libraries, whose metadata never change here: a twentieth of a small one.
 metadata.version = cache(metadata.version)
 # Tests put their caches elsewhere, and each process with another one compiles for half a minute.
-os.environ.setdefault("NUMBA_CACHE_DIR", str(find_cache_folder() / "numba"))
+# Not among those of states of the code: whoever makes one there removes the oldest.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(find_cache_folder() / "tests"))
 
 
 def pytest_configure(config):
@@ -72,6 +73,8 @@ TINY = {
         "round_s": 60,
         "learner": {"kind": "rsrp-net", "hidden": [6, 4], "activation": "tanh"},
         "attacks": [{"kind": "closed-form"}],
+        "leakage": {"random_baseline_draws": 20, "directions": 12},
+        "references": {"central": False, "kriging_samples": 0},
     },
 }
 
@@ -101,6 +104,29 @@ def write_campus(path, text):
     campus = (ROOT / "scenarios/campus.yaml").read_text()
     path.write_text(campus.replace("6652800", "172800").replace("604800", "86400") + text)
     return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def coarse_maps():
+    """Maps among results are coarse, where some test may play a run: fine ones are a third of the
+    time of a tiny one."""
+    yield from set_cells(20) if "scenarios" in sys.modules else [None]
+
+
+@pytest.fixture(scope="module")
+def fine_maps():
+    """Maps among results as they are outside of tests, in a module that asks for them."""
+    yield from set_cells(100)
+
+
+def set_cells(number):
+    """Set the number of cells along the longer side of a map, and back in the end."""
+    from scenarios.app.run import play
+
+    before = play.MAX_CELLS
+    play.MAX_CELLS = number
+    yield
+    play.MAX_CELLS = before
 
 
 @pytest.fixture(scope="session")
@@ -186,7 +212,6 @@ def commuters(tiny, tmp_path_factory):
             {"kind": "closed-form"},
             {"kind": "dlg", "starts": 1, "iterations": 3},
         ],
-        "learning.leakage": {"random_baseline_draws": 20, "directions": 12},
     }
     folder = tmp_path_factory.mktemp("commuters") / "run"
     run(tiny(changes), folder)

@@ -6,11 +6,13 @@ added, since its studies were read before."""
 import os
 import sys
 import tempfile
+from copy import copy
 from multiprocessing import get_context
 from pathlib import Path
 from subprocess import CompletedProcess
 
 from scenarios.app.cli.commands import main
+from scenarios.app.run import executor
 
 ROOT = Path(__file__).parents[1]
 FORKS = get_context("forkserver")
@@ -22,6 +24,9 @@ FORKS.set_forkserver_preload(
         "scipy.stats",
         "scipy.optimize",
         "plotly.graph_objects",
+        "matplotlib.backends.backend_svg",
+        "matplotlib.figure",
+        "numba",
         "scenarios.app.cli.play",
         "scenarios.app.cli.assess",
         "scenarios.app.report.report",
@@ -29,6 +34,39 @@ FORKS.set_forkserver_preload(
         "scenarios.app.training.train",
     ]
 )
+
+
+class Fork(FORKS.Process):
+    """A fork in the environment of its parent of now, not in that of the first fork."""
+
+    def __init__(self, *values, **named):
+        super().__init__(*values, **named)
+        self.environment = dict(os.environ)
+
+    def run(self):
+        os.environ.clear()
+        os.environ.update(self.environment)
+        super().run()
+
+
+WORKERS = copy(FORKS)
+WORKERS.Process = Fork
+"""starts processes of sweeps in place of `spawn`, each of which would import for seconds"""
+
+
+def fork_on_terminal(terminal, words, environment):
+    """Start a command on a terminal, given by its path; returns the process."""
+    process = Fork(target=_act_on_terminal, args=(terminal, words, environment))
+    process.start()
+    return process
+
+
+def _act_on_terminal(terminal, words, environment):
+    os.setsid()
+    for number in range(3):
+        os.dup2(os.open(terminal, os.O_RDWR), number)
+    os.environ.update(environment)
+    sys.exit(main(words))
 
 
 def fork_work(folder, work, *values):
@@ -52,6 +90,16 @@ def _act(folder, work, values, paths, environment):
     os.chdir(folder)
     sys.path.insert(0, folder)
     sys.exit(work(*values) or 0)
+
+
+def fork_sweep(folder, *words):
+    """Play a command in a folder, whose workers are forks of that fork."""
+    return fork_work(folder, _sweep, [str(word) for word in words])
+
+
+def _sweep(words):
+    executor.get_context = lambda method: get_context("fork")
+    return main(words)
 
 
 def fork_command(folder, *words):

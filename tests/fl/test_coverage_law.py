@@ -66,7 +66,7 @@ def test_the_integral_is_the_mean_of_what_the_radio_draws(floor, depth_m, path_l
     n = copies * len(PLACE_M)
     ue = np.arange(n)
     means = []
-    for seed in range(150):
+    for seed in range(100):
         indoors = None
         if depth_m is not None:
             walls = (np.full(n, floor), np.full(n, depth_m), ue, np.zeros(n, bool))

@@ -33,6 +33,7 @@ SMALL = {
     "learning.data.campaign_rounds": 5,
     "learning.aggregation.clients": 6,
     "learning.learner.batch_size": "all",
+    "learning.references": {"central": False, "kriging_samples": 0},
 }
 
 
@@ -338,6 +339,7 @@ class TestFinalAccount:
           noise: {kind: uniform-dp, epsilon_system_total: 60.0, rounds: 10, sensitivity: mean-clip}
         learning.rounds: 2
         learning.attacks: []
+        learning.references: {central: false, kriging_samples: 0}
         learning.membership: null
         learning.aggregation: {kind: fedavg}
         """)
@@ -445,6 +447,7 @@ class TestCentral:
         world.radio.uplink.decoding: noisy
         world.radio.uplink.interference: none
         learning.attacks: []
+        learning.references: {central: false, kriging_samples: 0}
         learning.sampling: cyclic
         learning.participation: 0.5
         learning.aggregation.participation: 0.5

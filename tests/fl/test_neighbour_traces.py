@@ -53,7 +53,7 @@ def make_rows(user, cells="xyz"):
 STUDY = f"""
     world.duration_s: null, world.tick_s: 3600, world.city: {{kind: open-field}},
     world.base_stations: [], world.radio.shadowing: {{kind: none}},
-    learning.round_s: 86400, learning.attacks: [], learning.references: {{central: false}},
+    learning.round_s: 86400, learning.attacks: [], learning.references: {{central: false, kriging_samples: 0}},
     learning.aggregation: {{kind: uniform, clients: 5}}, learning.data: {{kind: measured}},
     learning.learner.labels: standardised, learning.defenses: [
         {{kind: clip, norm: {C}, relation: add-remove}},

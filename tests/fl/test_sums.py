@@ -241,7 +241,7 @@ learning:
     local_epochs: 1
     public_rsrp_mean_dbm: -80
     public_rsrp_std_db: 10
-  references: {central: false}
+  references: {central: false, kriging_samples: 0}
 """)
 
 

@@ -42,18 +42,18 @@ world:
   first_day: "2026-01-05"
   duration_s: 259200
   tick_s: 1800
-  city: {kind: town}
-  base_stations: [{name: mast, position_m: [1000, 1000], height_m: 25}]
+  city: {kind: town, width_m: 1000, height_m: 1000}
+  base_stations: [{name: mast, position_m: [500, 500], height_m: 25}]
   ues: {count: 12, mobility: {kind: resident}, measurement_period_s: 1800}
   radio: {carrier_hz: 3.5e+9, path_loss: {kind: uma}, measurement_noise_db: 2.5}
 learning:
   round_s: 86400
   data: {kind: measured, hold_out: 0.2}
-  learner: {kind: rsrp-net, profile: useful, hidden: [64, 32]}
+  learner: {kind: rsrp-net, profile: useful, hidden: [32, 16]}
   server_optimiser: {kind: fedavgm, learning_rate: 2, momentum: 0.7}
   leakage: {random_baseline_draws: 20}
   references: {central: false, kriging_samples: 0}
-  attacks: [{kind: span, rank: 4}]
+  attacks: [{kind: span, rank: 4}, {kind: fused, towns: 0}]
 vary:
   seed: [1, 2]
   variants:
@@ -94,6 +94,9 @@ FAKE = (
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("assess")
     (folder / "tiny.yaml").write_text(SUITE)
+    (folder / "brief.yaml").write_text(
+        SUITE.replace("count: 12", "count: 4").replace("[1, 2]", "[1]")
+    )
     (folder / "mine.py").write_text(PLUGIN)
     (folder / "fake.py").write_text(FAKE)
     (folder / "broken.py").write_text(PLUGIN.replace("rows = updates", "rows = self.updates"))
@@ -101,17 +104,17 @@ def place(tmp_path_factory):
     return folder
 
 
-def command(folder, *words):
-    options = ["--adapt", "2", "--jobs", "1", "--quiet"]
-    places = ["--on", str(folder / "tiny.yaml"), "--keep", str(folder / "rows.csv")]
+def command(folder, *words, on="tiny"):
+    options = ["--adapt", "3", "--jobs", "1", "--quiet"]
+    places = ["--on", str(folder / f"{on}.yaml"), "--keep", str(folder / "rows.csv")]
     if "--out" not in words:
         places += ["--out", str(folder / "out")]
     return ["assess", *words, *places, *options]
 
 
-def play(folder, *words):
+def play(folder, *words, on="tiny"):
     """In a process of its own: what plug-ins there are is read once."""
-    return fork_command(folder, *command(folder, *words))
+    return fork_command(folder, *command(folder, *words, on=on))
 
 
 def test_noise_that_the_server_takes_out_again_is_not_shown(place):
@@ -162,15 +165,16 @@ def test_the_defense_of_the_manual_is_judged(place):
 
 
 def test_an_edited_plugin_is_played_anew(place):
+    out = place / "edited"
     (place / "changed.py").write_text(PLUGIN.replace('"mine"', '"changed"'))
-    assert play(place, "changed.py").returncode == 0
-    first = {folder.name for folder in (place / "out" / "tiny").glob("changed*")}
-    again = play(place, "changed.py:Mine")
+    assert play(place, "changed.py", "--out", out, on="brief").returncode == 0
+    first = {folder.name for folder in (out / "brief").glob("changed*")}
+    again = play(place, "changed.py:Mine", "--out", out, on="brief")
     assert again.returncode == 0, again.stderr
-    assert {folder.name for folder in (place / "out" / "tiny").glob("changed*")} == first
+    assert {folder.name for folder in (out / "brief").glob("changed*")} == first
     (place / "changed.py").write_text(PLUGIN.replace('"mine"', '"changed"') + "\n")
-    assert play(place, "changed.py").returncode == 0
-    assert len([*(place / "out" / "tiny").glob("changed*")]) == 2
+    assert play(place, "changed.py", "--out", out, on="brief").returncode == 0
+    assert len([*(out / "brief").glob("changed*")]) == 2
 
 
 def test_a_defense_that_raises_is_blamed_with_its_line(place):

@@ -62,6 +62,7 @@ def audit(tiny, tmp_path):
     def play(defenses, changes=None, max_n=2):
         scenario = {
             "learning.attacks": [],
+            "world.duration_s": 80,
             "learning.round_s": 20,
             "learning.defenses": defenses,
             "learning.data": {"kind": "measured", "cell": "strongest", "memory": "all"},

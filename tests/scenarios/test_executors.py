@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import works
 from conftest import write_tiny
+from forked import WORKERS
 from pytest import fixture, mark, raises
 from works import by_place, work
 
@@ -20,7 +21,7 @@ from scenarios.app.results.folder import (
     read_failures,
     write_failures,
 )
-from scenarios.app.run import clusters, runner
+from scenarios.app.run import clusters, executor, runner
 from scenarios.app.run.executor import (
     BAD_INPUT,
     LOST_WORKER,
@@ -31,10 +32,16 @@ from scenarios.app.run.executor import (
 from scenarios.app.study.load import parse_value
 
 
+@fixture
+def forked_workers(monkeypatch):
+    monkeypatch.setattr(executor, "get_context", lambda method: WORKERS)
+
+
 def ends(tmp_path, jobs, several, retries=2):
     return by_place(OnProcesses(retries).make_executor(jobs, tmp_path).play_jobs(several), several)
 
 
+@mark.usefixtures("forked_workers")
 @mark.parametrize("jobs", [1, 3])
 def test_failures_stop_nothing_else(tmp_path, jobs):
     several = [
@@ -69,7 +76,7 @@ def test_failures_stop_nothing_else(tmp_path, jobs):
     assert not multiprocessing.active_children()
 
 
-def test_a_killed_worker_takes_no_work_but_its_own(tmp_path):
+def test_a_killed_worker_takes_no_work_but_its_own(tmp_path, forked_workers):
     several = [work(works.killed, tmp_path / "a", 2, 3), work(works.killed, tmp_path / "b", 9, 3)]
     several += [work(works.killed, tmp_path / f"{k}", 0, k) for k in range(4)]
     end = ends(tmp_path, 2, several)
@@ -176,7 +183,9 @@ def swept(tmp_path, monkeypatch):
     return command, failing, plays, tmp_path / "w"
 
 
-def test_a_sweep_plays_all_others_and_later_only_what_failed(swept, capsys, tmp_path):
+def test_a_sweep_plays_all_others_and_later_only_what_failed(
+    swept, capsys, tmp_path, forked_workers
+):
     command, failing, plays, out = swept
     assert main(command) == 1
     printed = capsys.readouterr()

@@ -33,6 +33,8 @@ SHORT = {
     "world.duration_s": 180,
     "world.radio.uplink": AIR,
     "learning.defenses": [{"kind": "clip", "norm": 2.0}],
+    "learning.references": {"central": False, "kriging_samples": 0},
+    "learning.leakage.random_baseline_draws": 20,
     "train.task.limits.each_min_w": 1e-12,
     "train.task.reward.leak_half_at": 0.03,
 }

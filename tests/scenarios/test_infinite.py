@@ -36,7 +36,7 @@ learning:
   round_s: 86400
   learner: {{kind: rsrp-net, hidden: [64, 64], activation: relu, labels: centred, learning_rate: 1e-3, local_epochs: 2,
     batch_size: 50}}
-  references: {{central: false}}
+  references: {{central: false, kriging_samples: 0}}
   attacks: [{{kind: closed-form}}]
 vary: {{seed: [1, 2, 3, 4, 5, 6], variants: [{{label: as written, set: {{}}}}]}}
 """

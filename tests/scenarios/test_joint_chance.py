@@ -9,7 +9,7 @@ from scenarios.app.results.summary_keys import compute_measures
 from scenarios.app.results.table import build_lines
 
 AREA = Area(0, 0, 2000, 1500)
-PLAYS = 100
+PLAYS = 40
 ROWS = dict.fromkeys(("ue", "round", "home_named_m", "densest_named_m"), np.zeros(0))
 
 

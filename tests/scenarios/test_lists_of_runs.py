@@ -19,11 +19,19 @@ BRIEF = {
     "learning.leakage.directions": 12,
     "world.radio.uplink": {"kind": "ideal"},
     "learning.attacks": [SPAN, {"kind": "closed-form", "cloud": False}],
+    "learning.learner.hidden": [32, 16],
 }
 
 
+SUM = {
+    "learning.attacks": [*BRIEF["learning.attacks"], {"kind": "fused", "towns": 0}],
+}
+"""changes where sums are seen: there this attack is always, and else learns on towns first"""
+
+
 def play(folder, **threat):
-    return run(load("city", BRIEF | {"learning.threat": threat}), folder)
+    changes = BRIEF | (SUM if threat.get("observes") == "aggregate" else {})
+    return run(load("city", changes | {"learning.threat": threat}), folder)
 
 
 def rows(folder, table):
@@ -97,6 +105,7 @@ def test_lists_do_not_hang_on_the_rounds_that_leakage_compares(out):
     quiet = {
         "world.duration_s": 3 * 86_400,
         "learning.leakage.every_rounds": 3,
+        **SUM,
         "learning.threat": {"observes": "aggregate"},
         "learning.rounds": 3,
         "learning.data.hold_out": 0.5,

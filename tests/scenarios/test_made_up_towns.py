@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 from conftest import write_tiny
-from forked import fork_command
+from forked import fork_command, fork_sweep
 from numpy.testing import assert_array_equal
 from pydantic import Field, PrivateAttr
 from pytest import fixture, mark, raises
@@ -310,7 +310,8 @@ def test_an_adapted_sweep_plays_the_towns_of_each_row_once(netsim, tmp_path, cac
     rows = [{"label": n, "set": {"learning.participation": n}} for n in (1.0, 0.7)]
     vary = {"seed": [1, 2], "variants": [row | {"label": str(row["label"])} for row in rows]}
     path = write_tiny(tmp_path / "s.yaml", COMMUTERS | attacks | {"vary": vary})
-    ran = netsim("sweep", path, "--adapt", 2, "--jobs", 2, "--quiet", "--out", "o")
+    words = ["--adapt", 2, "--jobs", 2, "--quiet", "--out", "o"]
+    ran = fork_sweep(tmp_path, "sweep", path, *words)
     assert ran.returncode == 0, ran.stderr
     kept = list(cache.glob("*/kept.npz"))
     assert len(kept) == 2

@@ -37,7 +37,7 @@ learning:
   data: {kind: measured}
   learner: {kind: rsrp-net, hidden: [8]}
   attacks: [{kind: closed-form}]
-  references: {central: false}
+  references: {central: false, kriging_samples: 0}
 """
 
 

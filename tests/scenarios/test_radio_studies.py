@@ -35,6 +35,7 @@ from scenarios.app.run.simulate import RadioSamples
 from scenarios.app.study.load import load, parse_value
 from scenarios.app.study.study import to_study_yaml
 
+pytestmark = mark.usefixtures("fine_maps")
 RADIO = parse_value(
     "{learning: null, world.radio: {shadowing: {kind: correlated}, "
     "handover: {hysteresis_db: 1, time_to_trigger_s: 10}}, world.duration_s: 400, "
