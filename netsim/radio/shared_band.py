@@ -254,7 +254,6 @@ class Oma(SharedBand, kind="oma"):
     own cell, and UEs of other cells interfere alike.
     """
 
-    divides_band = True
     reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.1"
     example = {"kind": "oma", "norm_bound": 1.0}
 
@@ -306,6 +305,8 @@ class Noma(SharedBand, kind="noma"):
     An eavesdropper receives the UEs of all cells that send together as a base station those of one,
     and cancels among them; with `intra` those of each cell apart, for others do not interfere.
     """
+
+    divides_band = False
 
     sic_residual: Fraction = 0.0
     """share r of the power of a decoded signal that remains after cancellation"""

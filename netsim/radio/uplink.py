@@ -240,8 +240,8 @@ class Uplink(Part):
     """whether decoded updates carry channel noise"""
     isolates_ues: ClassVar = False
     """whether the noise on an update depends on the power of its own UE only"""
-    divides_band: ClassVar = False
-    """whether UEs that send at once share out the band, so that SNR depends on their number"""
+    divides_band: ClassVar = True
+    """whether the SNR of a UE depends on who else sends, as where the band is shared out"""
     groups_ues: ClassVar = False
     """whether `plan` lets UEs of a cell wait for others"""
 
