@@ -30,7 +30,9 @@ def check_part(part: type[Part], folder: Path, study: Study | None = None) -> No
     check_declaration(part)
     if study is not None:
         checked = {k: value for k, value in vars(part).items() if hasattr(value, "__wrapped__")}
-        with patch.multiple(part, **{name: _watch(checked[name]) for name in checked}):
+        with patch.multiple(  # of one attribute at least
+            part, __doc__=part.__doc__, **{name: _watch(checked[name]) for name in checked}
+        ):
             check_resumption(study, folder)
 
 

@@ -37,7 +37,7 @@ def test_the_same_bytes_one_after_another_and_side_by_side(tmp_path, monkeypatch
     train_agents(study, [0, 1], tmp_path / "a", cache=cache)
     train_agents(study, [0, 1], tmp_path / "b", lines.append, cache, at_once=2)
     assert paths(tmp_path / "a") == paths(tmp_path / "b")
-    assert sorted((context.done, context.of) for context in lines) == [(1, 2), (2, 2)]
+    assert sorted((context.done, context.total) for context in lines) == [(1, 2), (2, 2)]
     assert sorted(context.values["label"] for context in lines) == ["seed 0", "seed 1"]
     train_agents(study, [0, 1], tmp_path / "b", lines.append, cache, at_once=2)
     assert len(lines) == 2  # nothing is made again

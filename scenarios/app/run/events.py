@@ -30,9 +30,9 @@ _NONE: Record = {}
 class Event(NamedTuple):
     """A step of work that ended.
 
-    done, of : steps that are done, and of how many; both count steps of one name. last : no step of
-    this name follows. values : what the step found, as plain data, by the key that it has in a line
-    of JSON. part : of the work that the step belongs to, in words, as `seed 3`; empty for the
+    done, total : steps that are done, and of how many; both count steps of one name. last : no step
+    of this name follows. values : what the step found, as plain data, by the key that it has in a
+    line of JSON. part : of the work that the step belongs to, in words, as `seed 3`; empty for the
     whole.
     """
 
