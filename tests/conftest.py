@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from netsim.compiled import find_cache_folder
+from netsim.compiled import compute_code_digest, find_cache_folder
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("NETSIM_WORKERS", "1")
@@ -24,8 +24,10 @@ sys.dont_write_bytecode = False
 # Every run states versions of libraries, whose metadata never change here: a twentieth of a small one.
 metadata.version = cache(metadata.version)
 # Tests put their caches elsewhere, and each process with another one compiles for half a minute.
-# Not among those of states of the code: whoever makes one there removes the oldest.
-os.environ.setdefault("NUMBA_CACHE_DIR", str(find_cache_folder() / "tests"))
+# Not among those of states of the code: whoever makes one there removes the oldest. Of each state
+# its own, for numba sees no change of a function in another file.
+COMPILED = find_cache_folder() / "tests" / compute_code_digest("netsim", "fl", word=b"compiled")
+os.environ.setdefault("NUMBA_CACHE_DIR", str(COMPILED))
 
 
 def pytest_configure(config):

@@ -390,7 +390,7 @@ def compute_urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
     """18 / d + exp(-d / decay) (1 - 18 / d), and 1 up to 18 m: probability of sight of UMa and
     UMi.
     """
-    probability = distance_m / -decay_m
+    probability = np.ascontiguousarray(distance_m / -decay_m)
     np.exp(probability, out=probability)  # in place: new arrays are what a tick spends time on
     _raise_near(distance_m.reshape(-1), probability.reshape(-1))
     return probability
