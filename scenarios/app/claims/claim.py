@@ -3,14 +3,18 @@
 A rule turns values into statements of one form: the median over seeds of a quantity lies between
 two bounds. Each is decided by the distribution-free interval of that median (David and Nagaraja,
 Order Statistics, 3rd ed., Sec. 7.1), which assumes no normal distribution and takes infinities.
+
+A claim holds where each of its statements does, at the level of one (an intersection-union test:
+Berger, Technometrics 24, 1982). It does not hold where one of m statements is false at a level
+divided by m (Bonferroni). So either verdict is wrong in 5 % of the cases at most.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from math import inf, nan
+from itertools import pairwise
+from math import ceil, inf, log2, nan
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -21,20 +25,59 @@ from netsim.fit import read_toml
 from netsim.part import Part
 from netsim.safe import describe_file_kind
 from netsim.units import FloatArray
-from scenarios.app.results.summary_keys import BY_KEY, find_measure, read_value
-from scenarios.app.study import Record
+from scenarios.app.results.summary_keys import BY_KEY, find_measure
 from scenarios.app.study.describe import build_model
 from scenarios.app.study.load import list_bundled
 from scenarios.app.study.yaml_document import read_document
 
-CONFIDENCE = 0.95
+ERROR = 0.05
+"""share of wrong verdicts, at most"""
 DECIDED = ("ours", "adapted", "seeds", "minutes", "version", "verdict", "reason")
 """columns of a table of verdicts, beside what the claim states"""
 HOLDS = "holds"
 FAILS = "does not hold"
+UNLIKE = "not comparable"
 OPEN = "undecided"
+VERDICTS = (HOLDS, FAILS, UNLIKE, OPEN)
+_MOST_SEEDS = 200
 _ABOVE_ZERO = np.nextafter(0.0, 1.0)
 _KINDS = read_toml(__package__, "kinds.toml")
+_MARGINS = read_toml(__package__, "margins.toml")
+
+
+class MedianInterval(NamedTuple):
+    """Interval of a median: the k-th value from below to the k-th from above, and its coverage."""
+
+    low: float
+    high: float
+    k: int
+    coverage: float
+
+
+def compute_median_interval(values: FloatArray, error: float = ERROR) -> MedianInterval:
+    """Compute the interval of the median of values (n,), from order statistics.
+
+    With x_(1) <= ... <= x_(n) it is [x_(k), x_(n+1-k)], which covers the median with probability 1
+    - 2 P(Bin(n, 1/2) < k) at least; k is the largest with a coverage of 1 - `error`. Of 95 % it
+    needs six values; of fewer it is their range, which covers 1 - 2^(1-n). NaN is left out; (NaN,
+    NaN, 1, 0) of nothing.
+    """
+    from scipy.stats import binom
+
+    ordered = np.sort(values[~np.isnan(values)])
+    n = len(ordered)
+    if not n:
+        return MedianInterval(nan, nan, 1, 0.0)
+    k = max(int(binom.ppf(error / 2, n, 0.5)), 1)
+    coverage = max(1 - 2 * binom.cdf(k - 1, n, 0.5), 0.0)
+    return MedianInterval(ordered[k - 1], ordered[n - k], k, coverage)
+
+
+def count_seeds_needed(n_statements: int) -> int:
+    """Count the seeds with which each of so many statements can be refuted: the least n with
+    2^(1-n) <= ERROR / n_statements, as 6, 7, 7, 8 of 1 to 4.
+    """
+    return 1 + ceil(log2(n_statements / ERROR))
 
 
 @frozen
@@ -45,55 +88,70 @@ class MedianBounds:
     low: float
     high: float = inf
 
-    def holds(self) -> bool | None:
-        """Whether it is true: the interval of the median lies inside (True) or outside (False);
-        None where neither.
+    def decide(self, n_statements: int = 1) -> str:
+        """Decide it, as one of `n_statements`: HOLDS where the interval of the median lies inside,
+        FAILS where a wider one lies outside; else OPEN, as with too few seeds.
         """
-        low, high, _ = compute_median_bounds_and_coverage(self.values)
-        if self.low <= low and high <= self.high:
-            return True
-        if high < self.low or low > self.high:
-            return False
-        return None
+        inner = compute_median_interval(self.values)
+        if inner.coverage >= 1 - ERROR and self.low <= inner.low and inner.high <= self.high:
+            return HOLDS
+        error = ERROR / n_statements
+        outer = compute_median_interval(self.values, error)
+        if outer.coverage >= 1 - error and (outer.high < self.low or outer.low > self.high):
+            return FAILS
+        return OPEN
 
+    def compute_detectable_effect(self) -> float:
+        """Compute the least distance of a median from its bound that HOLDS would be the verdict on
+        in 19 of 20 plays, if seeds differ by a normal law with the standard deviation of ours.
 
-def compute_median_bounds_and_coverage(values: FloatArray) -> tuple[float, float, float]:
-    """Compute lower end, upper end and coverage of the interval of a median, from order statistics.
+        It is s Phi^-1(1 - q) with P(Bin(n, q) < k) = 0.95. NaN of fewer than two finite values.
+        """
+        from scipy.special import bdtri, ndtri
 
-    With x_(1) <= ... <= x_(n) it is [x_(k), x_(n+1-k)], which covers the median with probability 1
-    - 2 P(Bin(n, 1/2) < k) at least; k is the largest with a coverage of 95 %. Fewer than six values
-    do not reach it: then it is their range, which covers 1 - 2^(1-n). NaN is left out; (NaN, NaN,
-    0) of nothing.
-    """
-    from scipy.stats import binom
+        finite = self.values[np.isfinite(self.values)]
+        if len(finite) < 2:
+            return nan
+        k = compute_median_interval(finite).k
+        return float(np.std(finite, ddof=1) * ndtri(1 - bdtri(k - 1, len(finite), 1 - ERROR)))
 
-    ordered = np.sort(values[~np.isnan(values)])
-    n = len(ordered)
-    if not n:
-        return nan, nan, 0.0
-    k = max(int(binom.ppf((1 - CONFIDENCE) / 2, n, 0.5)), 1)
-    return ordered[k - 1], ordered[n - k], max(1 - 2 * binom.cdf(k - 1, n, 0.5), 0.0)
+    def estimate_seeds(self, n_statements: int) -> int:
+        """Estimate how many seeds would decide it, if they go on to differ as now; 0: over 200."""
+        from scipy.stats import binom
+
+        values = self.values[~np.isnan(self.values)]
+        sides = np.array([values < self.low, values > self.high])
+        counts = [*sides.sum(axis=1), (~sides.any(axis=0)).sum()]
+        for n in range(count_seeds_needed(n_statements), _MOST_SEEDS + 1):
+            k = binom.ppf(ERROR / n_statements / 2, n, 0.5)
+            if n * (1 - max(counts) / max(len(values), 1)) < k and n > len(values):
+                return n
+        return 0
 
 
 class ClaimRule(Part):
     """How a key of the summary, over seeds, decides a claim.
 
-    at-most, at-least : no label's median is above, or below, the bound. within : every label's
-    median is the printed value, give or take the tolerance. exceeds, no-more-than : with every
-    label the value is at least, or at most, `margin` above that of the other key of the same run.
-    order : values increase from label to label. ratio : the first label's value is at least `bound`
-    times the second's. alike : neither is more than `bound` times the other. diminishing : from the
-    second label to the third there is at most `share` of the gain from the first to the second.
-    Labels are compared seed by seed.
+    at-most, at-least : no label's median is above, or below, the bound. between : each lies between
+    `bound` and `upper`. within : each is the printed value, up to the factor of its unit. exceeds,
+    no-more-than : with every label the value is at least, or at most, `margin` above that of the
+    other key of the same run. order : values increase from label to label. curve : labels are
+    pairs, a pair a point, and the first of each is below the second. ratio : the first label's
+    value is at least `bound` times the second's. alike : the first is the second, up to the factor
+    of its unit (two one-sided tests). diminishing : from the second label to the third there is at
+    most `share` of the gain from the first to the second; with `other`, of the gain per unit that
+    this key loses. Labels are compared seed by seed. margins.toml has the factors.
     """
 
     kind: Literal[
         "at-most",
         "at-least",
+        "between",
         "within",
         "exceeds",
         "no-more-than",
         "order",
+        "curve",
         "ratio",
         "alike",
         "diminishing",
@@ -105,33 +163,39 @@ class ClaimRule(Part):
     """labels of the sweep; none: all of them, or the single run"""
     bound: float = 0.0
     """bound of the median, or of a ratio"""
-    tolerance: float = Field(0.0, ge=0)
-    """largest difference from the printed value"""
+    upper: float = inf
+    """upper bound of the median"""
     other: str = ""
-    """key of the summary that it is compared with"""
+    """key of the summary that it is compared with, or whose loss a gain costs"""
+    given: str = ""
+    """key of the summary that the first and the last label must share, up to the factor of its
+    unit, where it would favour the verdict"""
+    seeds: int = Field(0, ge=0, le=_MOST_SEEDS)
+    """seeds that it is played with, counted up from the scenario's first; 0: as many as it needs"""
     margin: float = 0.0
     """difference that counts, in the unit of the keys"""
-    share: float = Field(0.5, gt=0, lt=1)
+    share: float = Field(0.5, gt=0, le=1)
     """of the first gain"""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        needs = set(_KINDS[self.kind]["needs"])
+        needs, optional = (set(_KINDS[self.kind][name]) for name in ("needs", "takes"))
         n_min, n_max = _KINDS[self.kind]["labels"]
-        settings = self.model_fields_set - {"kind", "key", "labels"}
-        takes = needs | ({"margin"} if "other" in needs else set())
-        for name in [*sorted(needs - settings), *sorted(settings - takes)]:
+        settings = self.model_fields_set - {"kind", "key", "labels", "seeds"}
+        for name in [*sorted(needs - settings), *sorted(settings - needs - optional)]:
             mistake = "needs one" if name in needs else "does not take it"
             raise ValueError(f"{name}: a rule of kind {self.kind} {mistake}")
         if not n_min <= len(self.labels) <= n_max:
             raise ValueError(
                 f"labels: a rule of kind {self.kind} needs {n_min}{' or more' * (n_max > n_min)}"
             )
-        if self.kind in ("ratio", "alike") and self.bound <= (self.kind == "alike"):
-            raise ValueError(f"bound: must be above {int(self.kind == 'alike')}")
-        units = [_get_unit(key) for key in self.keys]
-        if len(set(units)) > 1:
-            first, second = (unit or "no unit" for unit in units)
+        if self.kind == "curve" and len(self.labels) % 2:
+            raise ValueError("labels: a rule of kind curve needs pairs")
+        if self.kind == "ratio" and self.bound <= 0:
+            raise ValueError("bound: must be above 0")
+        units = [_get_unit(key) for key in (*self.keys, *filter(None, [self.given]))]
+        if "margin" in optional and units[0] != units[1]:
+            first, second = (unit or "no unit" for unit in units[:2])
             raise ValueError(f"other: {self.other} is in {second}, and {self.key} in {first}")
         return self
 
@@ -143,45 +207,77 @@ class ClaimRule(Part):
         return (self.key,)
 
     @property
+    def factor(self) -> float:
+        """Factor up to which two of its values are equal."""
+        return get_margin(self.key)
+
+    @property
     def words(self) -> str:
         """What must be true, in one line."""
         kind = _KINDS[self.kind]
-        condition = kind["words"].format(self, *self.labels, increasing=" < ".join(self.labels))
+        condition = kind["words"].format(
+            self,
+            *self.labels,
+            increasing=" < ".join(self.labels),
+            pairs=", ".join(map(" < ".join, self.pairs)),
+            per=f" per {self.other}" * bool(self.other),
+        )
         if self.labels and not kind["labels"][0]:
             condition += f" ({', '.join(self.labels)})"
-        return f"{self.key}: {condition}"
+        return f"{self.key}: {condition}" + f", given {self.given}" * bool(self.given)
 
-    def compute_value(self, run: Record) -> float:
-        """Compute what it looks at in a run, NaN where that is missing, infinite where a null means
-        so.
-        """
-        return reduce(_subtract, (read_value(run, key) for key in self.keys))
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Pairs of labels of which the first is said to be below the second; alike ones too."""
+        if self.kind == "curve":
+            return [*zip(self.labels[::2], self.labels[1::2], strict=True)]
+        if self.kind in ("order", "alike"):
+            return [*pairwise(self.labels)]
+        return [(self.labels[1], self.labels[0])] if self.kind == "ratio" else []
+
+    @property
+    def n_seeds(self) -> int:
+        """Seeds that it is played with."""
+        n_statements = 2 if self.kind == "diminishing" else len(self.pairs) or len(self.labels)
+        return max(self.seeds, count_seeds_needed(max(n_statements, 1)))
 
     def build_median_bounds(self, values: FloatArray, printed: float) -> list[MedianBounds]:
-        """Build what must be true of the values (label, seed), seeds paired; `printed` is the
-        publication's value.
+        """Build what must be true of the values (key, label, seed), each label once and seeds
+        paired; `printed` is the publication's value.
         """
+        rows = values[0]
+        if "margin" in _KINDS[self.kind]["takes"]:
+            rows = subtract(*values)
+        elif self.kind == "within":
+            rows = divide(rows, np.array(printed))
+        elif self.pairs and self.kind in ("order", "curve"):
+            by_label = dict(zip(dict.fromkeys(self.labels), rows, strict=True))
+            rows = np.array([subtract(by_label[high], by_label[low]) for low, high in self.pairs])
+        elif self.pairs:
+            rows = divide(rows[:1], rows[1:])
+        elif self.kind == "diminishing":
+            first, later = subtract(rows[1:], rows[:-1])
+            if self.other:
+                first, later = divide(
+                    np.array([first, later]), subtract(values[1][:-1], values[1][1:])
+                )
+            rows = np.array([first, subtract(self.share * first, later)])
         low, high = {
             "at-most": (-inf, self.bound),
-            "at-least": (self.bound, inf),
-            "exceeds": (self.margin, inf),
             "no-more-than": (-inf, self.margin),
-            "within": (printed - self.tolerance, printed + self.tolerance),
-        }.get(self.kind, (0.0, inf))
-        gains = [*map(_subtract, values[1:], values)]
-        if self.kind == "order":
-            return [MedianBounds(gain, _ABOVE_ZERO) for gain in gains]
-        if self.kind == "diminishing":
-            first, later = gains
-            return [
-                MedianBounds(first, _ABOVE_ZERO),
-                MedianBounds(_subtract(self.share * first, later), 0.0),
-            ]
-        if self.kind == "ratio":
-            values = _subtract(values[0], self.bound * values[1])[None]
-        elif self.kind == "alike":
-            values = _subtract(self.bound * values, values[::-1])
-        return [MedianBounds(row, low, high) for row in values]
+            "exceeds": (self.margin, inf),
+            "order": (_ABOVE_ZERO, inf),
+            "curve": (_ABOVE_ZERO, inf),
+            "within": (1 / self.factor, self.factor),
+            "alike": (1 / self.factor, self.factor),
+            "diminishing": (_ABOVE_ZERO, inf),
+        }.get(self.kind, (self.bound, self.upper))
+        return [MedianBounds(row, low, high) for row in rows]
+
+
+def get_margin(key: str) -> float:
+    """Get the factor up to which two values of a key are equal, that of its unit."""
+    return _MARGINS.get(_get_unit(key), _MARGINS["others"])["factor"]
 
 
 def _get_unit(key: str) -> str:
@@ -197,13 +293,16 @@ def _get_unit(key: str) -> str:
     return measure.unit
 
 
-_Numbers = TypeVar("_Numbers", float, FloatArray)
-
-
-def _subtract(a: _Numbers, b: _Numbers) -> _Numbers:
+def subtract(a: FloatArray, b: FloatArray) -> FloatArray:
     """Return a - b, NaN where both are infinite."""
     with np.errstate(invalid="ignore"):
         return a - b
+
+
+def divide(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Return a / b, NaN where both are infinite, or 0."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return a / b
 
 
 # -- claims
@@ -217,7 +316,7 @@ class Claim(Part):
     paper: str = Field(min_length=1, max_length=200)
     """the publication"""
     where: str = Field(min_length=1, max_length=60)
-    """its table or figure"""
+    """its section, and table or figure"""
     says: str = Field(min_length=1, max_length=300)
     """the statement, in our own words"""
     value: float | tuple[float, ...] | None = None
@@ -227,6 +326,8 @@ class Claim(Part):
     file of claims"""
     rule: ClaimRule
     """condition under which the claim holds"""
+    missing: str = Field("", max_length=300)
+    """what is not printed or not at hand, so that ours cannot be compared"""
     adapted: str = ""
     """key of the summary with what an attacker that knows the defense reaches in the same runs"""
     differs: str = Field("", max_length=600)
@@ -247,7 +348,7 @@ class Claim(Part):
         """What a table of verdicts has of it; a verdict is of this claim only while none of it
         changes.
         """
-        return self.model_dump(include={"id", "paper", "where", "says", "scenario"}) | {
+        return self.model_dump(include={"id", "paper", "where", "says", "scenario", "missing"}) | {
             "key": self.rule.key,
             "rule": self.rule.words,
             "value": self.printed.removeprefix("-"),
@@ -264,9 +365,9 @@ class Claim(Part):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a claim: holds, does not hold, or undecided, and why; by how many seeds, the
-    minutes that all runs of its scenario took by the clock, and the version of netsim that played
-    them.
+    """The result of a claim: holds, does not hold, not comparable, or undecided, and why; by how
+    many seeds, the minutes that all runs of its scenario took by the clock, and the version of
+    netsim that played them.
     """
 
     claim: Claim
@@ -280,7 +381,7 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """The verdict, and why it is undecided."""
+        """The verdict, and what makes it so."""
         if self.reason:
             return f"{self.verdict} ({self.reason})"
         return self.verdict

@@ -1,9 +1,9 @@
 """Claims checked against runs: scenarios are played, and each claim gets its verdict."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +17,13 @@ from scenarios.app.claims.claim import (
     FAILS,
     HOLDS,
     OPEN,
+    UNLIKE,
+    VERDICTS,
     Claim,
     ClaimRule,
     Verdict,
-    compute_median_bounds_and_coverage,
+    compute_median_interval,
+    get_margin,
 )
 from scenarios.app.results.folder import (
     RUNS,
@@ -38,7 +41,7 @@ from scenarios.app.results.summary_keys import find_measure, read_value
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.executor import Engine
 from scenarios.app.run.how import Resources
-from scenarios.app.run.sweep import Sweep
+from scenarios.app.run.sweep import Sweep, resolve_points
 from scenarios.app.study import Record
 from scenarios.app.study.load import Scenario, list_bundled
 
@@ -85,6 +88,22 @@ def assign_folders(out: Path, claims: Claims) -> dict[str, Path]:
 # -- playing
 
 
+def select_quick_claims(verdicts: Sequence[Verdict], minutes: float) -> list[Claim]:
+    """Select the claims of those scenarios that decide most within so many minutes of one core, by
+    what they took when their verdicts were kept. Raises BadInput if there are none.
+    """
+    costs = {v.claim.scenario: float(v.minutes) for v in verdicts if v.minutes}
+    n_decided = Counter(v.claim.scenario for v in verdicts if not v.claim.missing)
+    chosen = set[str]()
+    for name in sorted(costs, key=lambda name: costs[name] / max(n_decided[name], 0.1)):
+        if costs[name] <= minutes:
+            chosen.add(name)
+            minutes -= costs[name]
+    if not chosen:
+        raise BadInput("--minutes: no scenario is known to be played in so few; give more")
+    return [v.claim for v in verdicts if v.claim.scenario in chosen]
+
+
 def play_claims(
     claims: Claims,
     places: Folders,
@@ -96,26 +115,36 @@ def play_claims(
 ) -> dict[str, str]:
     """Play the scenarios of claims, each as a sweep; returns why some of them have no runs.
 
-    By name. Only the labels are played that the rules look at. What is finished stays if it is of
-    the same study, inputs and version of netsim, and is refused else, unless `overwrite`.
+    By name. Only the labels are played that the rules look at, each with the seeds that its rules
+    need, counted up from the scenario's first. What is finished stays if it is of the same study,
+    inputs and version of netsim, and is refused else, unless `overwrite`.
     """
     reasons = {}
     rules = group_by_label((claim.scenario, claim.rule) for claim in claims)
     if any(not describe_file_kind(places[name] / RUNS) for name in rules):
         engine.check()
     for name, own_rules in rules.items():
-        labels = set[str]()
-        if all(rule.labels for rule in own_rules):
-            labels = labels.union(*(rule.labels for rule in own_rules))
         place = places[name]
         watch_part = partial(_watch_part, watch, name)
         try:
             study = Scenario.from_source(name)
-            if study.study.vary is None:
-                study = study.with_changes({"vary": {"seed": [study.study.seed]}})
+            vary = study.study.vary
+            first = vary.seed[0] if vary and vary.seed else study.study.seed
+            seeds = [*range(first, first + max(rule.n_seeds for rule in own_rules))]
+            study = study.with_changes({"vary.seed": seeds} if vary else {"vary": {"seed": seeds}})
+            checked = [
+                (point, played)
+                for point, played in resolve_points(study)
+                if any(
+                    point.label in (rule.labels or [point.label])
+                    and point.seed < first + rule.n_seeds
+                    for rule in own_rules
+                )
+            ]
+            labels = {point.label for point, _ in checked}
             Sweep(
                 study, place, at_once, watch_part, overwrite, labels, engine=engine, resources=how
-            ).play()
+            ).play(checked)
             if failed := read_failures(place):
                 reasons[name] = " ".join(format_failures(failed))
         except BadInput as error:
@@ -167,19 +196,20 @@ def evaluate_claims(claims: Claims, places: Folders, reasons: Mapping[str, str])
 def evaluate_claim(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
     """Evaluate a claim; `why_none`: why there are no runs.
 
-    A claim holds where the interval over seeds of every median that its rule looks at lies within
-    the rule's bounds, and does not hold where one lies outside; otherwise it is undecided, as it is
-    with one seed. Low leakage proves nothing where at least half of the models are not useful; high
-    leakage is real there too.
+    What is missing in print makes a claim not comparable. Low leakage proves nothing where at least
+    half of the models are not useful; high leakage is real there too.
     """
     rule = claim.rule
     labels = rule.labels or tuple(runs)
+    word = reason = ""
     if not runs:
-        return Verdict(claim, OPEN, f"no run: {why_none or claim.scenario}")
+        word, reason = OPEN, f"no run: {why_none or claim.scenario}"
     for label in labels:
-        if label not in runs:
-            return Verdict(claim, OPEN, f"no run: no label “{label}” in {claim.scenario}")
-    compared = {label: runs[label] for label in labels}
+        if runs and label not in runs:
+            word, reason = OPEN, f"no run: no label “{label}” in {claim.scenario}"
+    if claim.missing:
+        word, reason = UNLIKE, claim.missing
+    compared = {label: runs[label] for label in labels if label in runs}
     ours = []
     adapted = []
     for label, runs_by_seed in compared.items():
@@ -188,11 +218,10 @@ def evaluate_claim(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
         ours.append(f"{label}: {text}")
         if claim.adapted:
             adapted.append(f"{label}: {format_seed_values(summaries, claim.adapted)}")
-    word, reason = _decide(claim, compared)
-    if reason:
-        word = OPEN
-    n_seeds = str(len(_find_shared_seeds(compared)))
-    return Verdict(claim, word, reason, "; ".join(ours), "; ".join(adapted), n_seeds)
+    if not word:
+        word, reason = _decide(claim, compared)
+    n_seeds = str(len(_find_shared_seeds(compared))) if compared else ""
+    return Verdict(claim, word, reason, "; ".join(ours) or "-", "; ".join(adapted), n_seeds)
 
 
 def _find_shared_seeds(runs: Labelled) -> list[int]:
@@ -223,11 +252,14 @@ def merge_kept_verdicts(
     for claim in claims:
         row = rows.get(claim.id, {})
         is_same = claim.stated.items() <= row.items()
-        if claim.id not in decided and is_same and row.get("verdict") in (HOLDS, FAILS, OPEN):
+        if claim.id not in decided and is_same and row.get("verdict") in VERDICTS:
             decided[claim.id] = Verdict(claim, **{name: row.get(name, "") for name in DECIDED})
     if path and writes and decided:
         write_verdicts(path, [decided[claim.id] for claim in claims if claim.id in decided])
-    kept = {claim.id: Verdict(claim, OPEN, "not played") for claim in claims}
+    kept = {
+        claim.id: Verdict(claim, UNLIKE if claim.missing else OPEN, claim.missing or "not played")
+        for claim in claims
+    }
     kept |= {verdict.claim.id: verdict for verdict in verdicts}
     return [*(kept | decided).values()], sorted(set(rows) - set(decided))
 
@@ -244,40 +276,76 @@ def _decide(claim: Claim, runs: Labelled) -> tuple[str, str]:
     seeds = _find_shared_seeds(runs)
     if not seeds:
         return OPEN, "no seed has runs of every label"
-    values = [[rule.compute_value(by_seed[seed]) for seed in seeds] for by_seed in runs.values()]
-    printed = claim.value if isinstance(claim.value, float) else nan
-    statements = rule.build_median_bounds(np.array(values), printed)
+    values = np.array(
+        [
+            [[read_value(by_seed[seed], key) for seed in seeds] for by_seed in runs.values()]
+            for key in rule.keys
+        ]
+    )
+    printed = np.array(np.nan if claim.value is None else claim.value)
+    statements = rule.build_median_bounds(values, printed.flat[0])
     if any(2 * np.isnan(statement.values).sum() > len(seeds) for statement in statements):
         return OPEN, "with more than half of the seeds the estimates of both labels diverged"
-    decisions = [statement.holds() for statement in statements]
-    word = HOLDS
-    if False in decisions:
-        word = FAILS
-    elif None in decisions:
-        word = OPEN
-    if len(seeds) == 1:
-        return word, f"one seed gives no interval; with this seed it {word}"
-    if share := _describe_useless_models(rule, runs):
+    words = [statement.decide(len(statements)) for statement in statements]
+    word = next((w for w in (FAILS, OPEN) if w in words), HOLDS)
+    decisive = words.index(word)
+    statement = statements[decisive]
+    pairs = [pair for pair, of_pair in zip(rule.pairs, words, strict=False) if of_pair == word]
+    if share := _describe_useless_models(rule, runs, pairs):
         alone = "stays undecided" if word == OPEN else word
-        return word, f"the model is not useful in {share}; with all models it {alone}"
-    if word != OPEN:
+        return OPEN, f"the model is not useful in {share}; with all models it {alone}"
+    if word == OPEN:
+        low, high, _, coverage = compute_median_interval(statement.values)
+        n = statement.estimate_seeds(len(statements))
+        return word, (
+            f"median between {low:.4g} and {high:.4g} ({100 * coverage:.0f} % interval); "
+            + (f"about {n} seeds would decide it" if n else "200 seeds would not decide it")
+        )
+    if rule.given and (unlike := _describe_unlike_ends(rule, runs, word)):
+        return UNLIKE, unlike
+    if word == HOLDS:
         return word, ""
-    low, high, coverage = compute_median_bounds_and_coverage(
-        statements[decisions.index(None)].values
-    )
-    return (
-        word,
-        f"too few seeds: median between {low:.4g} and {high:.4g} ({100 * coverage:.0f} % interval)",
-    )
+    found = statement.compute_detectable_effect()
+    control = f"an effect of {found:.3g} is found in 19 of 20 plays"
+    if printed.shape == (len(runs),) and not rule.other:
+        of_print = rule.build_median_bounds(printed[None, :, None], np.nan)[decisive]
+        effect = min(of_print.values[0] - of_print.low, of_print.high - of_print.values[0])
+        control += f"; printed {effect:.3g}"
+        if effect < found:
+            return OPEN, f"one of the printed size could be missed: {control}"
+    return word, control
 
 
-def _describe_useless_models(rule: ClaimRule, runs: Labelled) -> str:
-    """Find a label half of whose models are not useful, for a rule that needs useful ones."""
-    for label, runs_by_seed in runs.items() if _needs_useful_model(rule) else ():
-        useless = [not run.get("utility.useful") for run in runs_by_seed.values()]
+def _describe_useless_models(
+    rule: ClaimRule, runs: Labelled, pairs: Sequence[tuple[str, str]]
+) -> str:
+    """Find a label half of whose models are not useful, of those whose leakage is taken for low;
+    `pairs` are those that decide.
+    """
+    for label in _list_low_leakage(rule, runs, pairs):
+        useless = [run.get("utility.useful") is False for run in runs[label].values()]
         if share := _describe_half(useless, label):
             return share
     return ""
+
+
+def _describe_unlike_ends(rule: ClaimRule, runs: Labelled, word: str) -> str:
+    """Say that the first label and the last differ in what they should share, and that this is in
+    favour of the verdict; empty where not.
+    """
+    first, last = (
+        _compute_median(runs[label], rule.given) for label in (rule.labels[0], rule.labels[-1])
+    )
+    factor = get_margin(rule.given)
+    if (last * factor >= first) if word == HOLDS else (last <= first * factor):
+        return ""
+    return (
+        f"{rule.given} is {first:.4g} at “{rule.labels[0]}” and {last:.4g} at “{rule.labels[-1]}”"
+    )
+
+
+def _compute_median(runs_by_seed: Mapping[int, Record], key: str) -> float:
+    return float(np.nanmedian([read_value(run, key) for run in runs_by_seed.values()]))
 
 
 def _describe_half(flags: Sequence[bool], label: str) -> str:
@@ -287,17 +355,26 @@ def _describe_half(flags: Sequence[bool], label: str) -> str:
     return f"{sum(flags)} of {format_count(len(flags), 'run')} of “{label}”"
 
 
-def _needs_useful_model(rule: ClaimRule) -> bool:
-    """Whether the rule takes low leakage for privacy.
+def _list_low_leakage(
+    rule: ClaimRule, runs: Labelled, pairs: Sequence[tuple[str, str]]
+) -> Sequence[str]:
+    """List the labels whose low leakage is taken for privacy: of a pair the one with less of it.
 
     That an error is at most some metres, that few estimates diverge, that two attacks agree, or
     that at least some share of homes is found, is real with any model.
     """
     measure = find_measure(rule.key)
     if measure is None or measure.group != "attack" or rule.kind == "alike":
-        return False
+        return ()
+    if rule.pairs:
+        sign = 1 if measure.better == "low" else -1
+        return [
+            max(pair, key=lambda label: sign * _compute_median(runs[label], rule.key))
+            for pair in pairs
+        ]
+    real = False
     if rule.kind == "at-most":
-        return not (measure.key.endswith(".diverged.percent") or measure.unit in ("m", "m^0.5"))
+        real = measure.key.endswith(".diverged.percent") or measure.unit in ("m", "m^0.5")
     if rule.kind in ("at-least", "exceeds"):
-        return not ("_located." in measure.key and measure.unit == "%")
-    return True
+        real = "_located." in measure.key and measure.unit == "%"
+    return () if real else tuple(runs)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from netsim.errors import to_one_line
-from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Unplayed, Verdict
+from scenarios.app.claims.claim import OPEN, VERDICTS, Unplayed, Verdict
 from scenarios.app.report.plot import GENERATOR, render_template
 from scenarios.app.results.sentences import read_sentences
 from scenarios.app.results.shown import draw_text_table
@@ -39,8 +39,8 @@ def format_claims(verdicts: Verdicts) -> list[str]:
 
 def describe_counts(verdicts: Verdicts) -> str:
     """Say how many statements there are, and of which verdict."""
-    decided = [verdict.verdict for verdict in verdicts if verdict.seeds]
-    counts = {word: decided.count(word) for word in (HOLDS, FAILS, OPEN) if decided}
+    decided = [verdict.verdict for verdict in verdicts if verdict.seeds or verdict.verdict != OPEN]
+    counts = {word: decided.count(word) for word in VERDICTS if decided}
     if n_left := len(verdicts) - len(decided):
         counts["not played"] = n_left
     return read_sentences().statements(len(verdicts), counts)

@@ -420,6 +420,7 @@ def check_claims_from_options(args: Namespace) -> None:
         assign_folders,
         evaluate_claims,
         merge_kept_verdicts,
+        select_quick_claims,
         write_verdicts,
     )
     from scenarios.app.claims.evaluate import play_claims as play_scenarios
@@ -437,6 +438,9 @@ def check_claims_from_options(args: Namespace) -> None:
     kept = None if args.file or args.out else BUNDLED_VERDICTS
     if args.keep:
         kept = Path(args.keep)
+    if args.minutes:
+        known, _ = merge_kept_verdicts(kept or BUNDLED_VERDICTS, claims, [], writes=False)
+        claims = select_quick_claims(known, args.minutes * max(jobs, 1))
     places = dict[str, Path]()
     judged: list[Verdict] = []
     if args.out is not None:
