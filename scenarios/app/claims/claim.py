@@ -170,8 +170,6 @@ class ClaimRule(Part):
     given: str = ""
     """key of the summary that the first and the last label must share, up to the factor of its
     unit, where it would favour the verdict"""
-    seeds: int = Field(0, ge=0, le=_MOST_SEEDS)
-    """seeds that it is played with, counted up from the scenario's first; 0: as many as it needs"""
     margin: float = 0.0
     """difference that counts, in the unit of the keys"""
     share: float = Field(0.5, gt=0, le=1)
@@ -181,7 +179,7 @@ class ClaimRule(Part):
     def _fits(self) -> Self:
         needs, optional = (set(_KINDS[self.kind][name]) for name in ("needs", "takes"))
         n_min, n_max = _KINDS[self.kind]["labels"]
-        settings = self.model_fields_set - {"kind", "key", "labels", "seeds"}
+        settings = self.model_fields_set - {"kind", "key", "labels"}
         for name in [*sorted(needs - settings), *sorted(settings - needs - optional)]:
             mistake = "needs one" if name in needs else "does not take it"
             raise ValueError(f"{name}: a rule of kind {self.kind} {mistake}")
@@ -237,9 +235,9 @@ class ClaimRule(Part):
 
     @property
     def n_seeds(self) -> int:
-        """Seeds that it is played with."""
+        """Seeds that it needs."""
         n_statements = 2 if self.kind == "diminishing" else len(self.pairs) or len(self.labels)
-        return max(self.seeds, count_seeds_needed(max(n_statements, 1)))
+        return count_seeds_needed(max(n_statements, 1))
 
     def build_median_bounds(self, values: FloatArray, printed: float) -> list[MedianBounds]:
         """Build what must be true of the values (key, label, seed), each label once and seeds
@@ -326,6 +324,8 @@ class Claim(Part):
     file of claims"""
     rule: ClaimRule
     """condition under which the claim holds"""
+    seeds: int = Field(0, ge=0, le=_MOST_SEEDS)
+    """seeds that it is played with, counted up from the scenario's first, if more than it needs"""
     missing: str = Field("", max_length=300)
     """what is not printed or not at hand, so that ours cannot be compared"""
     adapted: str = ""

@@ -120,30 +120,30 @@ def play_claims(
     inputs and version of netsim, and is refused else, unless `overwrite`.
     """
     reasons = {}
-    rules = group_by_label((claim.scenario, claim.rule) for claim in claims)
-    if any(not describe_file_kind(places[name] / RUNS) for name in rules):
+    by_scenario = group_by_label((claim.scenario, claim) for claim in claims)
+    if any(not describe_file_kind(places[name] / RUNS) for name in by_scenario):
         engine.check()
-    for name, own_rules in rules.items():
+    for name, own in by_scenario.items():
         place = places[name]
         watch_part = partial(_watch_part, watch, name)
         try:
             study = Scenario.from_source(name)
             vary = study.study.vary
             first = vary.seed[0] if vary and vary.seed else study.study.seed
-            seeds = [*range(first, first + max(rule.n_seeds for rule in own_rules))]
+            needs = [(claim.rule.labels, max(claim.seeds, claim.rule.n_seeds)) for claim in own]
+            seeds = [*range(first, first + max(n for _, n in needs))]
             study = study.with_changes({"vary.seed": seeds} if vary else {"vary": {"seed": seeds}})
             checked = [
                 (point, played)
                 for point, played in resolve_points(study)
                 if any(
-                    point.label in (rule.labels or [point.label])
-                    and point.seed < first + rule.n_seeds
-                    for rule in own_rules
+                    point.label in (labels or [point.label]) and point.seed < first + n
+                    for labels, n in needs
                 )
             ]
-            labels = {point.label for point, _ in checked}
+            only = {point.label for point, _ in checked}
             Sweep(
-                study, place, at_once, watch_part, overwrite, labels, engine=engine, resources=how
+                study, place, at_once, watch_part, overwrite, only, engine=engine, resources=how
             ).play(checked)
             if failed := read_failures(place):
                 reasons[name] = " ".join(format_failures(failed))

@@ -471,10 +471,9 @@ def check_claims_from_options(args: Namespace) -> None:
         for paper, rows in by_paper.items():
             say("\n".join([f"{paper}:", *format_claims(rows), ""]))
         say_fitted([f"{paper}: {describe_counts(rows)}" for paper, rows in by_paper.items()])
-        say(
-            f"{kept}: rows of claims that state something else now are left out: {', '.join(old)}"
-            if old
-            else ""
-        )
+        if old:
+            say_fitted(
+                [f"{kept}: left out, as their claims state something else now: {', '.join(old)}"]
+            )
         say(f"page in {page}" if page else "")
     refuse_failures(*places.values())
