@@ -306,6 +306,8 @@ def test_a_panel_says_what_it_lacks(tmp_path):
     assert "no values in print; not played" in draw(tmp_path, point())[1]
     _, texts, _ = draw(tmp_path, ours, point(panel="Map", printed=3))
     assert {"Leakage", "no values in print", "Map", "not played"} <= {*texts}
+    few = point(printed=5, ours=5, low=4, high=6, seeds=5)
+    assert "bars: ranges of few seeds" in draw(tmp_path, few)[1]  # and no 95 % intervals
 
 
 def test_an_infinite_median_is_marked_and_an_infinite_end_reaches_the_top(tmp_path):
