@@ -84,12 +84,17 @@ def write_pages(folder: Path = FOLDER) -> None:
 
 
 def write_papers(path: Path) -> None:
-    """Write the page of publications, figure by figure, as `netsim claims --page` prints it."""
+    """Write the page of publications, figure by figure, as `netsim claims --page` prints it, and
+    its drawings."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         page = Path(folder) / "papers.md"
         if main(["claims", "--page", str(page)]):
             raise RuntimeError("netsim claims --page failed")
         _renew(path, page.read_text())
+        drawings = path.with_suffix("")  # of the links of the page
+        drawings.mkdir(exist_ok=True)
+        for drawing in page.with_suffix("").glob("*.svg"):
+            _renew(drawings / drawing.name, drawing.read_text())
 
 
 def _renew(path: Path, text: str) -> None:
