@@ -80,7 +80,9 @@ def assign_folders(out: Path, claims: Claims) -> dict[str, Path]:
             )
         places[scenario] = place
     refuse_foreign_names(
-        out, [CLAIMS, *(p.relative_to(out).parts[0] for p in places.values())], "these claims"
+        out,
+        [CLAIMS, "figures.csv", *(p.relative_to(out).parts[0] for p in places.values())],
+        "these claims",
     )
     return places
 

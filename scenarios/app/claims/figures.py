@@ -13,19 +13,21 @@ from pathlib import Path
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.record import format_cell
+from netsim.record import format_cell, write_text
+from netsim.safe import describe_file_kind
 from netsim.units import FloatArray
-from scenarios.app.claims.claim import compute_median_bounds_and_coverage
-from scenarios.app.claims.evaluate import Labelled
+from scenarios.app.claims.claim import compute_median_interval
+from scenarios.app.claims.evaluate import Folders, Labelled
 from scenarios.app.report.plot import assign_styles, render_template
 from scenarios.app.report.report import write_page
-from scenarios.app.results.folder import Row, read_csv_rows
+from scenarios.app.results.folder import RUNS, Row, read_csv_rows, to_csv_text
 from scenarios.app.results.read import iterate_cells, list_finished_runs, open_finished_run
 from scenarios.app.results.statistics import compute_quartiles, group_by_label
 from scenarios.app.results.summary_keys import read_value
 from scenarios.app.study import Fields
 
-BUNDLED_FIGURES = Path(__file__).with_name("figures.csv")
+FIGURES = "figures.csv"
+BUNDLED_FIGURES = Path(__file__).with_name(FIGURES)
 NUMBERS = ("printed", "at", "ours", "low", "high", "seeds")
 Points = Sequence[Row]
 
@@ -53,6 +55,21 @@ def read_summaries_with_rounds(folder: Path) -> Labelled:
     return by_label
 
 
+def collect_figures(claims: Path, out: Path | None, places: Folders) -> Points:
+    """Collect the points of a file of claims, which stand in figures.csv beside it; with a folder
+    `out` those of its runs, which are written there too.
+    """
+    source = claims.with_name(FIGURES)
+    points = read_figures(source) if describe_file_kind(source) else ()
+    if out and points:
+        played = {name: place for name, place in places.items() if describe_file_kind(place / RUNS)}
+        fill_figures(
+            points, {name: read_summaries_with_rounds(place) for name, place in played.items()}
+        )
+        write_text(out / FIGURES, to_csv_text([[*points[0]], *([*row.values()] for row in points)]))
+    return points
+
+
 def fill_figures(points: Points, runs_by_scenario: dict[str, Labelled]) -> None:
     """Fill in points of which there are runs; others keep what they have."""
     for row in points:
@@ -62,7 +79,7 @@ def fill_figures(points: Points, runs_by_scenario: dict[str, Labelled]) -> None:
             numbers = (
                 compute_quartiles(places)[1],
                 compute_quartiles(values)[1],
-                *compute_median_bounds_and_coverage(values)[:2],
+                *compute_median_interval(values)[:2],
                 sum(values == values),
             )
             row.update(zip(NUMBERS[1:], map(format_cell, numbers), strict=True))
@@ -81,6 +98,8 @@ def _compute_values(runs: Labelled, row: Row, key: str) -> FloatArray:
 def draw_figures(points: Points, folder: Path) -> list[tuple[Row, Path]]:
     """Draw each figure; returns its first point and its file."""
     drawn = []
+    if points:
+        folder.mkdir(parents=True, exist_ok=True)
     for name, rows in group_by_label((row["file"], row) for row in points).items():
         text = render_template("figure.xml", rows=rows, assign_styles=assign_styles, log10=log10)
         drawn.append((rows[0], write_page(folder / f"{name}.svg", text)))

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 
 from netsim.errors import to_one_line
 from scenarios.app.claims.claim import OPEN, VERDICTS, Unplayed, Verdict
 from scenarios.app.report.plot import GENERATOR, render_template
+from scenarios.app.results.folder import Row
 from scenarios.app.results.sentences import read_sentences
 from scenarios.app.results.shown import draw_text_table
 from scenarios.app.results.statistics import group_by_label
@@ -46,17 +48,20 @@ def describe_counts(verdicts: Verdicts) -> str:
     return read_sentences().statements(len(verdicts), counts)
 
 
-def build_papers_page(verdicts: Verdicts, unplayed: Sequence[Unplayed]) -> str:
+def build_papers_page(
+    verdicts: Verdicts, unplayed: Sequence[Unplayed], drawn: Sequence[tuple[Row, Path]]
+) -> str:
     """Build a page in Markdown: a chapter a publication with its verdicts.
 
-    With what was tried where a claim does not hold, and what is not played; then the minutes that
-    each scenario takes.
+    With what was tried where a claim does not hold, figures as they were drawn (a point of each,
+    and its file), and what is not played; then the minutes that each scenario takes.
     """
     return render_template(
         "papers.md",
         generator=GENERATOR,
         papers=group_by_label((verdict.claim.paper, verdict) for verdict in verdicts),
         unplayed=unplayed,
+        drawn=drawn,
         costs={verdict.claim.scenario: (verdict.minutes, verdict.version) for verdict in verdicts},
         plain=_escape_markdown,
         describe_counts=describe_counts,

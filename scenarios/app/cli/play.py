@@ -424,6 +424,7 @@ def check_claims_from_options(args: Namespace) -> None:
         write_verdicts,
     )
     from scenarios.app.claims.evaluate import play_claims as play_scenarios
+    from scenarios.app.claims.figures import collect_figures, draw_figures
     from scenarios.app.claims.pages import build_papers_page, describe_counts, format_claims
     from scenarios.app.report.report import refuse_foreign_page, write_page
 
@@ -433,7 +434,8 @@ def check_claims_from_options(args: Namespace) -> None:
     if args.page == "":
         raise BadInput("--page: give the name of a file, such as papers.md")
     page = Path(args.page) if args.page else None
-    published = read_claims(Path(args.file or BUNDLED_CLAIMS))
+    source = Path(args.file or BUNDLED_CLAIMS)
+    published = read_claims(source)
     claims = select_claims(published.claims, args.paper)
     kept = None if args.file or args.out else BUNDLED_VERDICTS
     if args.keep:
@@ -442,19 +444,23 @@ def check_claims_from_options(args: Namespace) -> None:
         known, _ = merge_kept_verdicts(kept or BUNDLED_VERDICTS, claims, [], writes=False)
         claims = select_quick_claims(known, args.minutes * max(jobs, 1))
     places = dict[str, Path]()
+    all_places = places
     judged: list[Verdict] = []
-    if args.out is not None:
-        all_places = assign_folders(Path(args.out), published.claims)
+    out = None if args.out is None else Path(args.out)
+    if out:
+        all_places = assign_folders(out, published.claims)
         places = {claim.scenario: all_places[claim.scenario] for claim in claims}
         if page:
             refuse_foreign_page(page)  # before hours are played for it
         with show_progress(args, "claims") as tell:
             failures = play_scenarios(claims, places, jobs, tell, engine, resources, args.replace)
         judged = evaluate_claims(claims, places, failures)
-        write_verdicts(Path(args.out) / CLAIMS, judged)
-    verdicts, old = merge_kept_verdicts(kept, published.claims, judged, writes=args.out is not None)
+        write_verdicts(out / CLAIMS, judged)
+    verdicts, old = merge_kept_verdicts(kept, published.claims, judged, writes=out is not None)
+    points = collect_figures(source, out, all_places)
     if page:
-        write_page(page, build_papers_page(verdicts, published.unplayed))
+        drawn = draw_figures(points, page.with_suffix(""))
+        write_page(page, build_papers_page(verdicts, published.unplayed, drawn))
     verdicts = [verdict for verdict in verdicts if verdict.claim in claims]
     if args.json:
         places_drawn = {"page": str(page)} if page is not None else {}
