@@ -21,7 +21,7 @@ from netsim.city.buildings import Buildings
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places, split_blocks
 from netsim.geometry import Area
 from netsim.part import Part
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, FloatPair, IntArray
 
 
 class References(Part):
@@ -182,7 +182,7 @@ def map_kriging(x: FloatArray, y: FloatArray, place_m: FloatArray) -> FloatArray
     return out
 
 
-def fit_covariance(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+def fit_covariance(x: FloatArray, y: FloatArray) -> FloatPair:
     """L in metres and lambda of the largest profile likelihood."""
     keep = choose_even_indices(len(x), _FIT)
     distance = _measure_distance(x[keep], x[keep])

@@ -31,7 +31,7 @@ from netsim.geometry import Area
 from netsim.radio.positioning import NetworkFixes
 from netsim.radio.uplink import Channel
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, FloatPair, IntArray, TextPair, Texts
 from netsim.world.base_stations import BaseStation
 from netsim.world.coverage_law import CoverageLaw
 
@@ -485,7 +485,7 @@ class SampleFormat:
 class Directory:
     """Homes of people: user (n,), by the names of ues.csv, each once, and home_m (n, 2)."""
 
-    user: tuple[str, ...]
+    user: Texts
     home_m: FloatArray
 
 
@@ -518,7 +518,7 @@ class Public:
     model_of_cell: IntArray | None = None
     street_m: FloatArray | None = None
     floor_area: FloatArray | None = None
-    origin_deg: tuple[float, float] | None = None
+    origin_deg: FloatPair | None = None
     residents: Directory | None = None
     buildings: Buildings | None = None
     coverage: CoverageLaw | None = None
@@ -616,7 +616,7 @@ class Account:
     delta: float
 
     @property
-    def group(self) -> tuple[str, str]:
+    def group(self) -> TextPair:
         """Unit and relation: accounts in which these are the same hide the same from the same
         neighbours.
         """

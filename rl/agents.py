@@ -27,7 +27,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 from fl.power.bound import PowerLoss
 from fl.power.search import Limits, PowerPlan
 from netsim.rng import Streams
-from netsim.units import FloatArray
+from netsim.units import FloatArray, FloatPair, Texts
 from rl.env import PowerAllocation
 from rl.policy import MOST_SEEN, MOVES_DB, compute_action, pair_layers, standardise_features
 from rl.problem import Problem, Seen
@@ -88,7 +88,7 @@ class _Noise(VectorizedActionNoise):
 class _ScheduledDdpg(DDPG):
     """DDPG whose actor learns at another rate than its critic; both fall in a straight line."""
 
-    rates: Callable[[], tuple[float, float]]
+    rates: Callable[[], FloatPair]
 
     def _update_learning_rate(
         self, optimizers: torch.optim.Optimizer | list[torch.optim.Optimizer]
@@ -159,7 +159,7 @@ class DdpgTraining:
         self.buffer.generator = Streams(seed).derive_rng("ddpg").make_generator("batch")
         self.callback = _Steps(self)
 
-    def _rates(self) -> tuple[float, float]:
+    def _rates(self) -> FloatPair:
         """Learning rates of actor and critic now."""
         share = min(self.model.num_timesteps / self.n / self.steps, 1.0)
         left = 1.0 - (1.0 - self.agent.final_rate) * share
@@ -227,7 +227,7 @@ class DdpgTraining:
         self.rewards = list(memory["rewards"])
 
     @property
-    def _columns(self) -> tuple[str, ...]:
+    def _columns(self) -> Texts:
         """Of the buffer: what comes after counts for nothing without a discount."""
         return tuple(
             name for name in _COLUMNS if self.agent.discount or name != "next_observations"

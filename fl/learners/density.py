@@ -23,13 +23,13 @@ from netsim.columns import frozen, pick_even_indices, rank_values, split_blocks
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
-from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
+from netsim.units import ArrayPair, BoolArray, ComplexArray, FloatArray, IntArray, IntArrayPair
 
 _SAMPLE = 10  # the bandwidth is a mean over a random tenth of the asked places, as in the paper
 TERMS = 1000  # terms of a sum that are multiplied at once: they stay within the cache
 NUMBERS = 4_000_000  # numbers of written-out rows that are made at once
 
-Factors = list[tuple[FloatArray, FloatArray]]
+Factors = list[ArrayPair]
 """Pairs of (..., terms, P) and (..., terms, Q): a surface is the sum over pairs and terms of their
 outer products."""
 
@@ -198,7 +198,7 @@ class SurfaceUpdates(Updates):
             for fx, fy in parts
         ]
 
-    def _group_alike(self, rows: IntArray, max_samples: int) -> Iterator[tuple[IntArray, IntArray]]:
+    def _group_alike(self, rows: IntArray, max_samples: int) -> Iterator[IntArrayPair]:
         """Places (r,) in `rows` that have equally many samples s, and these (r, s), in bounded
         blocks.
         """
@@ -322,13 +322,13 @@ class Density(SurfaceLearner, kind="density"):
         size = len(constants["bandwidth_m"]) * len(x_m) * len(y_m)
         return Model(np.zeros((public.n_model, size)), constants)
 
-    def _list_axes_m(self, area: Area) -> tuple[FloatArray, FloatArray]:
+    def _list_axes_m(self, area: Area) -> ArrayPair:
         """Coordinates x (P,) and y (Q,) of the grid over an area; a line: through its centre."""
         sides = zip(area.low_m, area.high_m, self.grid, strict=False)
         x_m, *more = [np.linspace(*side) for side in sides]
         return x_m, more[0] if more else area.centre_m[1:]
 
-    def list_answer_axes_m(self, area: Area) -> tuple[FloatArray, FloatArray]:
+    def list_answer_axes_m(self, area: Area) -> ArrayPair:
         """Those of its grid, at most 100 each."""
         x, y = self._list_axes_m(Area(*self.area_m) if self.area_m else area)
         x = x[(x >= area.x_min_m) & (x <= area.x_max_m)]
@@ -419,7 +419,7 @@ class Density(SurfaceLearner, kind="density"):
         places = self._flatten(position_m, c["y_m"][0])
         return compute_kernel_density(places, h, c["x_m"], c["y_m"])
 
-    def _pair_maps(self, model: Model, held_out: HeldOut) -> list[tuple[FloatArray, FloatArray]]:
+    def _pair_maps(self, model: Model, held_out: HeldOut) -> list[ArrayPair]:
         """(estimate, exact) at the first bandwidth, (P, Q) each, of every model that has places."""
         estimate = self.to_surfaces(model, model.parameters)[:, 0]
         return [

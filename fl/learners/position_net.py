@@ -26,7 +26,7 @@ from fl.types import (
 )
 from netsim.columns import split_blocks
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, IntArray
 
 Read = Callable[[Local], Local]
 _OF_RECORDS = ("biased first layer", "record gradient", "record gradients", PLACE_GRADIENTS)
@@ -48,7 +48,7 @@ class PositionNet(LocalTraining, LayeredLearner):
     """options of central training; the learning rate falls from this one to 0"""
 
     @staticmethod
-    def standardise_by_area(public: Public) -> tuple[FloatArray, FloatArray]:
+    def standardise_by_area(public: Public) -> ArrayPair:
         """Centre and scale (n_model, 2), m: centre of the area, and half its side / sqrt(3)."""
         centre = np.tile(public.area.centre_m, (public.n_model, 1))
         return centre, np.tile(public.area.side_m / 2 / np.sqrt(3.0), (public.n_model, 1))
@@ -82,7 +82,7 @@ class PositionNet(LocalTraining, LayeredLearner):
 
     def _prepare_samples(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray | None
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> ArrayPair:
         """Inputs (N, p) and targets (N,) of the network, of samples x and labels y (N,)."""
         c = model.constants
         target = np.zeros(len(x))
@@ -232,9 +232,9 @@ class PositionNet(LocalTraining, LayeredLearner):
             return self.learning_rate
         return nan
 
-    def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def first_layer(self, updates: FloatArray) -> ArrayPair:
         weights = self.select_layer(updates, 1)
         return weights[:, :2].transpose(0, 2, 1), weights[:, -1]
 
-    def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:
+    def standardisation(self, model: Model) -> ArrayPair:
         return model.constants["centre_m"], model.constants["scale_m"]

@@ -26,7 +26,7 @@ from netsim.errors import BadInput
 from netsim.notice import Notice
 from netsim.part import CODE_NAME, read_source
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from torch import nn
@@ -268,7 +268,7 @@ class TorchNet(PositionNet, kind="torch"):
 
     def _prepare_samples(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray | None
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> ArrayPair:
         if "format" not in model.constants:
             return super()._prepare_samples(model, model_of, x, y)
         return x, np.zeros(len(x)) if y is None else y

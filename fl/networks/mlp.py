@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from fl.types import split_by_model
-from netsim.units import FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, IntArray
 
 Activation = Literal["elu", "tanh", "sigmoid", "relu"]
 _BLOCK = 4096  # samples whose activations are held at once
@@ -170,7 +170,7 @@ class Mlp:
 
     def summarise_first_layer_deltas(
         self, parameters: FloatArray, z: FloatArray, y: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> ArrayPair:
         """Mean (hidden,), over samples, of the gradient of a squared error in the biases of the
         first layer, and the sum of squared deviations from it (hidden,); parameters (d,).
         """

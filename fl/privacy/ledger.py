@@ -25,11 +25,11 @@ from fl.privacy.gaussian import GaussianFilter, compute_gaussian_epsilon
 from fl.types import LOCATION, Account, AnySpend
 from netsim.columns import frozen, no_ints
 from netsim.record import TableRows
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, TextPair
 
 ALL = "all"
 ALL_UES = -1
-Group = tuple[str, str]
+Group = TextPair
 Key = TypeVar("Key")
 Known = dict[tuple[object, ...], Composition]
 

@@ -26,7 +26,7 @@ import numpy as np
 from fl.tracking.history import match_successive
 from fl.tracking.place_grid import PlaceGrid, compute_disc_shares, find_best_discs
 from netsim.columns import Columns, frozen, no_ints, no_places, split_blocks
-from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
+from netsim.units import ArrayPair, BoolArray, Float32Array, FloatArray, IntArray
 
 _AS_GOOD = 0.98  # of the best disc's mass
 _OWN = 0.3826  # mean distance from the middle of a unit square
@@ -130,9 +130,7 @@ def _answer_block(
     )
 
 
-def _measure_credible_areas(
-    p: Float32Array, grid: PlaceGrid
-) -> list[tuple[FloatArray, FloatArray]]:
+def _measure_credible_areas(p: Float32Array, grid: PlaceGrid) -> list[ArrayPair]:
     """Area (k,) of the smallest sets of places that hold half and nine tenths, and the least
     probability (k,) in it.
 

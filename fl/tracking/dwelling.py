@@ -65,7 +65,7 @@ from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
 from fl.types import RoundContext
 from netsim.clock import DAY_S, WEEK_S
 from netsim.columns import Columns, frozen, no_floats, no_places, pick_even_indices, split_blocks
-from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
+from netsim.units import BoolArray, Float32Array, FloatArray, FloatPair, IntArray
 
 _HOUR_S = 3600.0
 _LONGEST_S = 6 * _HOUR_S  # of a round that has a time of day
@@ -134,7 +134,7 @@ class Hours:
         """Whether the day is a Saturday or a Sunday."""
         return self.day % 7 >= _WORKDAYS
 
-    def find_period(self, home: tuple[float, float], work: tuple[float, float]) -> Period | None:
+    def find_period(self, home: FloatPair, work: FloatPair) -> Period | None:
         """The night or workday that the first round is in, if it is in any, by the hours at which
         people are there.
 

@@ -31,7 +31,7 @@ from numpy.linalg import norm
 
 from netsim.columns import Columns, frozen, no_floats
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, IntArray
 
 DIRECTION = 256
 """numbers of a projected update"""
@@ -173,9 +173,7 @@ class Prints:
         ratio = -0.5 * (from_track - from_all + log_var)
         return np.where(np.isfinite(ratio) & tell, ratio, 0.0).sum(axis=2)
 
-    def _compute_cell_chances(
-        self, tracks: KeptTracks, clues: Clues
-    ) -> tuple[FloatArray, FloatArray]:
+    def _compute_cell_chances(self, tracks: KeptTracks, clues: Clues) -> ArrayPair:
         """rho 1[c = last] / f_c and 1 - rho (m, k) of tracks and updates; 0 and 1 where a cell is
         unknown.
         """
@@ -209,9 +207,7 @@ def _compute_powers(x: FloatArray) -> FloatArray:
     return np.stack([np.isfinite(x), values, values**2])
 
 
-def _compute_moments(
-    powers: FloatArray, min_variance: float = 0.0
-) -> tuple[FloatArray, FloatArray]:
+def _compute_moments(powers: FloatArray, min_variance: float = 0.0) -> ArrayPair:
     """Mean and variance (...), at least `min_variance`, of summed powers (3, ...)."""
     n = np.maximum(powers[0], 1.0)
     mean = powers[1] / n

@@ -30,7 +30,7 @@ from netsim.columns import (
     no_ints,
     replace_values,
 )
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, IntArrayPair
 
 MAX_STEPS = 500
 """rounds after which motion has reached what it tends to: a longer silence is treated alike"""
@@ -164,9 +164,7 @@ class History:
         return points
 
 
-def match_successive(
-    round_: int, ue: IntArray, last: int, before: IntArray
-) -> tuple[IntArray, IntArray]:
+def match_successive(round_: int, ue: IntArray, last: int, before: IntArray) -> IntArrayPair:
     """Rows (n,) of UEs that are among those of a round (k,) and those `before` (m,), both
     ascending: none where the `last` round is not the one before.
     """

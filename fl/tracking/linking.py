@@ -39,7 +39,7 @@ from fl.tracking.place_grid import PlaceGrid
 from fl.types import RoundContext
 from netsim.clock import compute_rounding_s
 from netsim.columns import Columns, find_last_rows, frozen, no_floats, no_ints, split_blocks
-from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
+from netsim.units import ArrayPair, BoolArray, Float32Array, FloatArray, IntArray, IntArrayPair
 
 # of motion in one round, per axis; the first stays
 _STD_M = np.array([0.0, 150.0, 400.0, 1000.0, 2500.0])
@@ -131,7 +131,7 @@ class Predicted:
     weight: FloatArray
 
 
-def _compute_components(predicted: Predicted, truths: Truths) -> tuple[FloatArray, FloatArray]:
+def _compute_components(predicted: Predicted, truths: Truths) -> ArrayPair:
     """Displacements (..., R, 2) to the places that estimates mean, and weighted densities (..., R,
     K) of pairs (...,) of tracks and estimates.
     """
@@ -339,7 +339,7 @@ class Book:
         names = KnownNames.join([self.names, new])
         return replace(self, names=names.select(np.argsort(names.name)))
 
-    def list_names(self, round_: int) -> tuple[IntArray, IntArray]:
+    def list_names(self, round_: int) -> IntArrayPair:
         """The latest name (t,) of each track (t,), ascending, by a round."""
         names = self.names.select(self.names.since <= round_)
         names = names.select(np.lexsort((names.name, names.since, names.track)))

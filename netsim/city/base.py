@@ -11,9 +11,9 @@ from netsim.part import Part, Positive
 from netsim.rng import Streams
 from netsim.streets.graph import StreetGraph
 from netsim.streets.sumo import NetLocation
-from netsim.units import FloatArray, LatLon
+from netsim.units import ArrayPair, FloatArray, FloatPair, LatLon
 
-_Range = tuple[float, float]
+_Range = FloatPair
 
 
 def _check_rising(span: _Range) -> _Range:
@@ -86,7 +86,7 @@ class City(Part):
         """
         return ()
 
-    def street_grid(self) -> tuple[FloatArray, FloatArray] | None:
+    def street_grid(self) -> ArrayPair | None:
         """Centre lines of the streets: x (a,) of north-south, y (b,) of east-west streets; None
         without streets.
         """

@@ -24,7 +24,7 @@ from netsim.rng import Rng, Streams
 from netsim.streets.assembly import StreetLines, assemble_streets
 from netsim.streets.graph import CLASSES, Paths, StreetGraph
 from netsim.ues import STOREY_M
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import ArrayPair, BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from shapely import Geometry, Polygon
@@ -381,7 +381,7 @@ def _split_shapes(
     return np.concatenate(done), cuts
 
 
-def _measure_sides(shape: Shapes) -> tuple[FloatArray, FloatArray]:
+def _measure_sides(shape: Shapes) -> ArrayPair:
     """Corners (n, 4, 2) of the smallest enclosing rectangles, and the lengths of two sides (n,
     2).
     """
@@ -392,7 +392,7 @@ def _measure_sides(shape: Shapes) -> tuple[FloatArray, FloatArray]:
     return corner_m, norm(np.diff(corner_m[:, :3], axis=1), axis=2)
 
 
-def _place_cuts(shape: Shapes, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _place_cuts(shape: Shapes, unit: FloatArray) -> ArrayPair:
     """Lines (n, 2, 2) across the longer sides of shapes, and vectors (n, 2) along these; longer
     than the shapes.
     """

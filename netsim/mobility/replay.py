@@ -17,9 +17,8 @@ from netsim.trace_files.read import TraceSetting
 from netsim.traces.home_work import find_user_places
 from netsim.traces.moves import Presence, estimate_presence
 from netsim.traces.trace import Trace
-from netsim.traces.values import Texts
 from netsim.ues import Fixes
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, Texts
 
 
 @frozen

@@ -19,7 +19,7 @@ from netsim.radio.path_loss import LossLaw, Pairs, PathLoss
 from netsim.safe import read_file_version
 from netsim.traces.source import read_number_table
 from netsim.traces.values import join_texts
-from netsim.units import FloatArray, db_from_ratio
+from netsim.units import FloatArray, FloatPair, db_from_ratio
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -66,7 +66,7 @@ class GainMap(PathLoss, kind="map"):
         return self.includes_antenna
 
     @property
-    def ue_heights_m(self) -> tuple[float, float]:  # type: ignore[override]
+    def ue_heights_m(self) -> FloatPair:  # type: ignore[override]
         z_m = _read_gains(self.file, read_file_version(self.file)).index.levels[0]
         return z_m[0], z_m[-1]
 

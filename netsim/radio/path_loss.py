@@ -23,7 +23,7 @@ from netsim.geometry import Area
 from netsim.notice import Built, Notice, notice
 from netsim.part import Part
 from netsim.ues import Indoors
-from netsim.units import SPEED_OF_LIGHT_M_S, BoolArray, FloatArray
+from netsim.units import SPEED_OF_LIGHT_M_S, BoolArray, FloatArray, FloatPair
 
 MIN_DISTANCE_M = 1.0
 """distance, nearer than which laws in closed form keep the loss"""
@@ -90,7 +90,7 @@ class PathLoss(Part):
     needs_sight: ClassVar[bool] = False
     max_distance_m: ClassVar[float] = inf
     """distance up to which the published law is valid"""
-    std_db: ClassVar[tuple[float, float] | None] = None
+    std_db: ClassVar[FloatPair | None] = None
     """published standard deviations of shadowing with and without line of sight; None if there are
     none"""
     far_std_db: ClassVar[float | None] = None
@@ -100,12 +100,12 @@ class PathLoss(Part):
     nlos_decorrelation_m: ClassVar[float | None] = None
     """decorrelation distance of shadowing without line of sight; None: that in line of sight, one
     field for both"""
-    indoor_shadowing: ClassVar[tuple[float, float] | None] = None
+    indoor_shadowing: ClassVar[FloatPair | None] = None
     """standard deviation in dB and decorrelation distance in m of shadowing inside buildings; None
     if there are none"""
     has_high_loss_buildings: ClassVar[bool] = True
     """whether the law was published for buildings of high penetration loss too"""
-    ue_heights_m: ClassVar[tuple[float, float]] = (0.0, inf)
+    ue_heights_m: ClassVar[FloatPair] = (0.0, inf)
     """heights of UEs that the law was published for; those of UEs on floors are clipped to them"""
     environment_above_m: ClassVar[float] = inf
     """height of a UE above which the effective environment height is random"""

@@ -11,7 +11,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.notice import Notice, notice
 from netsim.streets.graph import MODES, WALK, Paths, StreetGraph, look_up_default_speeds_m_s
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, IntArrayPair
 
 SNAP_M = 0.5
 _ROUNDING_M = 1e-3  # vertices nearer than this are one
@@ -169,7 +169,7 @@ def label_components(tail: IntArray, head: IntArray, n: int, connection: str) ->
 
 def _find_near_pairs(
     at_m: FloatArray, ends: IntArray, layer: IntArray, has_end: BoolArray, snap_m: float
-) -> tuple[IntArray, IntArray]:
+) -> IntArrayPair:
     """Pairs of an end and a point nearer than snap_m to it: another end, or a vertex of the same
     layer.
     """
@@ -269,7 +269,7 @@ def _build_streets(segments: _StraightSegments, position_m: FloatArray) -> Stree
     )
 
 
-def _chain_segments(segments: _StraightSegments, inner: BoolArray) -> tuple[IntArray, IntArray]:
+def _chain_segments(segments: _StraightSegments, inner: BoolArray) -> IntArrayPair:
     """Runs of segments from node to node: the points (v,) that they pass, and where each begins
     among them (c + 1,).
 

@@ -66,8 +66,8 @@ from netsim.traces.table import (
     sample_box_border,
 )
 from netsim.traces.trace import LocalTime, Trace, find_zone
-from netsim.traces.values import Codes, Texts, parse_epoch_s, quote_text
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.traces.values import Codes, parse_epoch_s, quote_text
+from netsim.units import BoolArray, FloatArray, IntArray, Texts
 
 
 def list_formats() -> Mapping[str, type[TraceFormat]]:

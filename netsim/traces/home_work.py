@@ -22,7 +22,7 @@ import numpy as np
 
 from netsim.clock import DAY_S, Clock, compute_rounding_s
 from netsim.columns import frozen, no_places
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, FloatPair, IntArray
 
 PLACE_M = 200.0
 KNOWN_S = 3600.0
@@ -120,7 +120,7 @@ def _measure_s_at_usual_place(
     place: IntArray,
     known_s: FloatArray,
     wall_s: FloatArray,
-    hours: tuple[float, float],
+    hours: FloatPair,
     share: float,
     is_asked: BoolArray,
 ) -> tuple[FloatArray, int]:

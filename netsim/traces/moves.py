@@ -18,8 +18,8 @@ from netsim.errors import BadInput, format_count
 from netsim.notice import Notice, notice
 from netsim.traces.table import GLOBE, Coordinates, FixRows, TraceTable, look_like_degrees
 from netsim.traces.trace import Trace
-from netsim.traces.values import Texts, renumber_names
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.traces.values import renumber_names
+from netsim.units import BoolArray, FloatArray, IntArray, Texts
 
 Index = npt.NDArray[np.integer]
 Sorted = TypeVar("Sorted", bound=npt.NDArray[Any] | None)

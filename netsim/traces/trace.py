@@ -19,8 +19,8 @@ from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.notice import Notice, notice
-from netsim.traces.values import Texts, quote_text
-from netsim.units import BoolArray, FloatArray, IntArray, LatLon
+from netsim.traces.values import quote_text
+from netsim.units import BoolArray, FloatArray, IntArray, LatLon, Texts
 
 STDS_OF_RADIUS = sqrt(-2 * log(1 - 0.68))
 

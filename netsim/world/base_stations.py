@@ -37,7 +37,7 @@ from netsim.traces.values import (
     replace_commas,
     to_number,
 )
-from netsim.units import FloatArray, IntArray, LatLon
+from netsim.units import FloatArray, FloatPair, IntArray, LatLon, TextPair, Texts
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -407,8 +407,8 @@ def _read_opencellid(
     names_radio = first[0].strip().upper() in _RADIOS
     is_bare = len(first) >= len(_ORDER) and names_radio and not first[1].strip().isalpha()
     places = _find_columns(source, first_line, _ORDER if is_bare else first)
-    lon_lat_deg: dict[str, tuple[float, float]] = {}
-    known_keys = set[tuple[str, ...]]()
+    lon_lat_deg: dict[str, FloatPair] = {}
+    known_keys = set[Texts]()
     skipped = Counter[str]()
     other_radios = dict[str, None]()
     for line, row in chain([(first_line, first)] if is_bare else [], rows):
@@ -455,9 +455,7 @@ def _read_opencellid(
     return Cells(table, notices)
 
 
-def _read_station_list(
-    path: str, pair: tuple[str, str], band: str | None, columns: Headers
-) -> Cells:
+def _read_station_list(path: str, pair: TextPair, band: str | None, columns: Headers) -> Cells:
     """The base stations of a list with a header; pair : its columns of positions."""
     read = read_number_table(path, _OF_LIST, pair, columns)
     table = read.reindex(columns=[*pair, *[*_OF_LIST][4:]])
@@ -623,7 +621,7 @@ def _read_cached_cells(
     path: str,
     radio: str | None,
     band: str | None,
-    columns: tuple[tuple[str, str], ...],
+    columns: tuple[TextPair, ...],
     version: tuple[int, int],
 ) -> Cells:
     """The cells of a file; `version` tells a changed file from the one in memory."""

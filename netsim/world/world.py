@@ -32,9 +32,8 @@ from netsim.radio.shadowing import Shadow
 from netsim.radio.transmissions import Look, SeenLinks
 from netsim.radio.uplink import Cohort
 from netsim.traces.trace import Trace
-from netsim.traces.values import Texts
 from netsim.ues import Fixes, Indoors, Looks, Observations, Tracks, Trail, UeStates
-from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
+from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray, Texts
 from netsim.world.base_stations import (
     NO_SHIFT_M,
     BaseStation,

@@ -27,6 +27,7 @@ from netsim.traces.values import (
     quote_text,
     to_number,
 )
+from netsim.units import TextPair
 
 _PAIRS = (DEGREES, METRES)
 _OPTIONAL = ("user", "rsrp_dbm", "cell", "accuracy_m")
@@ -139,7 +140,7 @@ class CsvTable(TraceFormat, kind="csv"):
 
     def read(self, fixes: FixBuilder) -> None:
         names = {int(number): ours for ours, number in self.columns.items() if number.isdecimal()}
-        cells = set[tuple[str, str]]()
+        cells = set[TextPair]()
         radios = set[str]()
         finer = ""
         for sheet in read_sheets(fixes.path, names):
@@ -338,7 +339,7 @@ def _clear_other_levels(sheet: Sheet, rsrp: list[str]) -> set[str]:
 
 
 def _report_doubts(
-    header_of: Headers, finer: str, cells: set[tuple[str, str]], radios: set[str]
+    header_of: Headers, finer: str, cells: set[TextPair], radios: set[str]
 ) -> Iterator[Notice]:
     """Doubts about names of cells that stand for several, of pairs (name, identity by `finer`), and
     on levels.

@@ -13,7 +13,7 @@ from math import inf, nan
 import numpy as np
 
 from netsim.columns import divide_or, frozen, number_row
-from netsim.units import FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, IntArrayPair
 from scenarios.app.results.read import (
     FILTER,
     SMOOTHER,
@@ -28,7 +28,7 @@ from scenarios.app.results.statistics import carry_forward, compute_quantile_ove
 from scenarios.app.results.summary import find_ues_with_home
 from scenarios.app.results.summary_keys import NAME
 
-Series = tuple[FloatArray, FloatArray]
+Series = ArrayPair
 """Times or numbers of rounds (n_time,), and values (n_time,) or (n_time, n_track)."""
 Law = Callable[..., Series]
 """Rounds (n_time,) and values (n_time, n_track) of a run, and of the name of a curve."""
@@ -46,7 +46,7 @@ class TimeGrid:
 
     rows: Table
     round: FloatArray
-    index: tuple[IntArray, IntArray]
+    index: IntArrayPair
 
     @classmethod
     def from_rows(cls, rows: Table) -> TimeGrid:

@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails, core_schema
 from netsim.errors import BadInput, cut_text, join_choices, suggest_nearest
 from netsim.part import HELD, OneOf, Part, Section, UnusablePlugin, read_descriptions
 from netsim.texts import read_template
+from netsim.units import TextPair
 from scenarios.app.study import Fields, Value
 from scenarios.app.study.yaml_document import Document, Place, get_value_at, has_step, parse_place
 
@@ -215,7 +216,7 @@ def find_nested_models(field: FieldInfo) -> Iterator[tuple[type[BaseModel], str]
                 yield inner, mark
 
 
-def describe_keys(part: type[BaseModel]) -> list[tuple[str, str]]:
+def describe_keys(part: type[BaseModel]) -> list[TextPair]:
     """Return each key of a part with its type, bounds, unit and default, and what it is; then its
     example and reference.
     """

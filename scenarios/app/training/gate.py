@@ -35,7 +35,7 @@ import pandas
 from fl.defenses.lapa import NoiseSwitch
 from netsim.fit import refuse_broken
 from netsim.record import write_json
-from netsim.units import FloatArray
+from netsim.units import FloatArray, FloatPair
 from rl.env import OnlinePower
 from rl.look import Look
 from rl.radio_records import Rounds, build_air
@@ -224,7 +224,7 @@ def equalise_noise(recording: KnownRounds) -> tuple[float, dict[str, TunedRule]]
     return n_0, policies | {"log-linear, least leak": tried[best]}
 
 
-def _count_near_estimates(folder: Path, within_m: float) -> tuple[float, float]:
+def _count_near_estimates(folder: Path, within_m: float) -> FloatPair:
     """Return how many estimates come near enough, of how many, of the attack that does best."""
     estimates = pandas.DataFrame(read_record_table(folder, "leakage")).dropna(subset="error_m")
     attacks = (
