@@ -14,7 +14,7 @@ from netsim.columns import split_blocks
 from netsim.geometry import compute_ways
 from netsim.part import Count, Named, OneOf, Positive, Probability, Share
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, Ints
 
 # what a study offers until anything but learning depends on true places
 UNTOUCHED = "untouched places"
@@ -329,9 +329,7 @@ class Gan(Curation, kind="gan"):
         return moved
 
 
-def _draw_network(
-    purpose: str, sizes: tuple[int, ...], owner: IntArray, rng: Rng
-) -> "list[Tensor]":
+def _draw_network(purpose: str, sizes: Ints, owner: IntArray, rng: Rng) -> "list[Tensor]":
     """Glorot-uniform weights and zero biases, one network an owner: [W (k, in, out), b (k, 1, out),
     ...].
     """

@@ -11,7 +11,7 @@ from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.part import Coordinates, OneOf, Part
 from netsim.ues import STOREY_M
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, Floats, IntArray
 
 Constants = dict[str, FloatArray]
 """what a prior knows of the world, by the names under which a model keeps it"""
@@ -204,7 +204,7 @@ def _measure_mean_depth_m(buildings: Buildings) -> float:
 
 
 @lru_cache(maxsize=1)  # one town, whose footprints are looked at in every round
-def _restore_buildings(footprints_wkb: bytes, floors: tuple[float, ...]) -> Buildings:
+def _restore_buildings(footprints_wkb: bytes, floors: Floats) -> Buildings:
     """Return the buildings, as high as they have floors, of what is kept of them."""
     import shapely
 

@@ -31,7 +31,7 @@ from netsim.geometry import Area
 from netsim.radio.positioning import NetworkFixes
 from netsim.radio.uplink import Channel
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, FloatPair, IntArray, TextPair, Texts
+from netsim.units import BoolArray, FloatArray, FloatPair, IntArray, IntPair, Ints, TextPair, Texts
 from netsim.world.base_stations import BaseStation
 from netsim.world.coverage_law import CoverageLaw
 
@@ -97,7 +97,7 @@ class Local:
         """Row index of each sample (N,)."""
         return np.repeat(np.arange(len(self.ue)), self.count)
 
-    def list_samples(self) -> list[tuple[tuple[int, int], FloatArray]]:
+    def list_samples(self) -> list[tuple[IntPair, FloatArray]]:
         """(ue, model), and x of the samples (count, p), of each row."""
         rows = zip(self.ue.tolist(), self.model.tolist(), strict=True)
         return list(zip(rows, np.split(self.x, self.ptr[1:]), strict=False))
@@ -476,7 +476,7 @@ class SampleFormat:
     Images have the shape (channels, height, width).
     """
 
-    shape: tuple[int, ...]
+    shape: Ints
     classes: int
     largest: float = 1.0
 

@@ -15,7 +15,10 @@ AnyFloats = npt.NDArray[np.floating[Any]]
 ArrayPair = tuple[FloatArray, FloatArray]
 IntArrayPair = tuple[IntArray, IntArray]
 FloatPair = tuple[float, float]
+IntPair = tuple[int, int]
 TextPair = tuple[str, str]
+Floats = tuple[float, ...]
+Ints = tuple[int, ...]
 Texts = tuple[str, ...]
 LatLon = FloatPair
 """Latitude and longitude, degrees."""

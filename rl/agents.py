@@ -27,7 +27,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 from fl.power.bound import PowerLoss
 from fl.power.search import Limits, PowerPlan
 from netsim.rng import Streams
-from netsim.units import FloatArray, FloatPair, Texts
+from netsim.units import FloatArray, FloatPair, IntPair, Texts
 from rl.env import PowerAllocation
 from rl.policy import MOST_SEEN, MOVES_DB, compute_action, pair_layers, standardise_features
 from rl.problem import Problem, Seen
@@ -68,7 +68,7 @@ class _Noise(VectorizedActionNoise):
     training.
     """
 
-    def __init__(self, agent: DdpgAgent, shape: tuple[int, int], steps: int, seed: int) -> None:
+    def __init__(self, agent: DdpgAgent, shape: IntPair, steps: int, seed: int) -> None:
         super().__init__(NormalActionNoise(np.zeros(1), np.ones(1)), shape[0])
         self.generator = Streams(seed).derive_rng("ddpg").make_generator("noise")
         self.first = agent.exploration_noise_std

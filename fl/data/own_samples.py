@@ -23,11 +23,11 @@ from netsim.geometry import Area
 from netsim.part import FileName
 from netsim.safe import read_file_version
 from netsim.traces.table import GLOBE, Coordinates
-from netsim.units import LatLon, Texts
+from netsim.units import IntPair, LatLon, Texts
 
 
 @lru_cache(maxsize=2)
-def _load_file(file: str, version: tuple[int, int], features: Texts, label: str) -> SampleSet:
+def _load_file(file: str, version: IntPair, features: Texts, label: str) -> SampleSet:
     """The samples of a file, which is read again when its version is another."""
     with blame_source(file):
         columns = read_table(open_table(Path(file)), features, label)

@@ -23,7 +23,16 @@ from netsim.columns import frozen, pick_even_indices, rank_values, split_blocks
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
-from netsim.units import ArrayPair, BoolArray, ComplexArray, FloatArray, IntArray, IntArrayPair
+from netsim.units import (
+    ArrayPair,
+    BoolArray,
+    ComplexArray,
+    FloatArray,
+    Floats,
+    IntArray,
+    IntArrayPair,
+    Ints,
+)
 
 _SAMPLE = 10  # the bandwidth is a mean over a random tenth of the asked places, as in the paper
 TERMS = 1000  # terms of a sum that are multiplied at once: they stay within the cache
@@ -241,12 +250,12 @@ class Density(SurfaceLearner, kind="density"):
     n_features: int | Literal["exact"] = 1
     """number of random features (waves) of a UE (B), 0 for a constant; or exact, the kernel
     itself"""
-    bandwidth_m: float | tuple[float, ...] | None = None
+    bandwidth_m: float | Floats | None = None
     """bandwidth of the kernel (h), m, or several in one request; none: derived from `neighbours`"""
     neighbours: int | None = Field(None, ge=1, le=100_000)
     """bandwidth as the mean distance to the k-th nearest position among those sampled in the first
     round, over a random tenth of them; these positions are published (k); none: bandwidth_m"""
-    grid: tuple[int, ...] = Field((100, 100), min_length=1, max_length=2)
+    grid: Ints = Field((100, 100), min_length=1, max_length=2)
     """number of grid points from west to east and from south to north; one number: a line through
     the centre"""
     area_m: tuple[float, float, float, float] | None = None
@@ -285,7 +294,7 @@ class Density(SurfaceLearner, kind="density"):
         return self
 
     @property
-    def _given_bandwidths_m(self) -> tuple[float, ...]:
+    def _given_bandwidths_m(self) -> Floats:
         if self.bandwidth_m is None:
             return ()
         if isinstance(self.bandwidth_m, tuple):

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from fl.types import split_by_model
-from netsim.units import ArrayPair, FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, IntArray, Ints
 
 Activation = Literal["elu", "tanh", "sigmoid", "relu"]
 _BLOCK = 4096  # samples whose activations are held at once
@@ -46,7 +46,7 @@ class Mlp:
     layers.
     """
 
-    sizes: tuple[int, ...]
+    sizes: Ints
     activation: Activation
 
     @property

@@ -19,7 +19,7 @@ from netsim.radio.path_loss import LossLaw, Pairs, PathLoss
 from netsim.safe import read_file_version
 from netsim.traces.source import read_number_table
 from netsim.traces.values import join_texts
-from netsim.units import FloatArray, FloatPair, db_from_ratio
+from netsim.units import FloatArray, FloatPair, IntPair, db_from_ratio
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -129,7 +129,7 @@ class GainMap(PathLoss, kind="map"):
 
 
 @lru_cache(maxsize=1)
-def _read_gains(file: str, version: tuple[int, int]) -> "DataFrame":
+def _read_gains(file: str, version: IntPair) -> "DataFrame":
     """Gains in dB of a file by (z, y, x) and cell, NaN for none; `version` tells a changed file
     from an older one.
     """

@@ -67,7 +67,7 @@ from netsim.traces.table import (
 )
 from netsim.traces.trace import LocalTime, Trace, find_zone
 from netsim.traces.values import Codes, parse_epoch_s, quote_text
-from netsim.units import BoolArray, FloatArray, IntArray, Texts
+from netsim.units import BoolArray, FloatArray, IntArray, IntPair, Texts
 
 
 def list_formats() -> Mapping[str, type[TraceFormat]]:
@@ -595,7 +595,7 @@ def find_repeated(table: TraceTable) -> BoolArray:
     return out
 
 
-def count_rows_by_cell(table: TraceTable) -> list[tuple[int, int]]:
+def count_rows_by_cell(table: TraceTable) -> list[IntPair]:
     """(cell, rows) of the cells that have rows, most first; equals in order of first appearance."""
     if table.fixes.cell is None:
         return []

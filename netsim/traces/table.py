@@ -45,7 +45,7 @@ from netsim.traces.values import (
     to_number,
     to_numbers,
 )
-from netsim.units import BoolArray, FloatArray, IntArray, LatLon, TextPair, Texts
+from netsim.units import BoolArray, FloatArray, IntArray, IntPair, LatLon, TextPair, Texts
 
 AUTO = "auto"
 LOCAL = "local"
@@ -553,7 +553,7 @@ def _keep_usable(table: TraceTable) -> TraceTable:
     return table
 
 
-def find_backwards(track: Column, time_s: FloatArray) -> tuple[int, int] | None:
+def find_backwards(track: Column, time_s: FloatArray) -> IntPair | None:
     """The rows (before, after) of a track between which time runs backwards; equal times are
     fine.
     """

@@ -37,7 +37,7 @@ from netsim.traces.values import (
     replace_commas,
     to_number,
 )
-from netsim.units import FloatArray, FloatPair, IntArray, LatLon, TextPair, Texts
+from netsim.units import FloatArray, FloatPair, IntArray, IntPair, LatLon, TextPair, Texts
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -622,7 +622,7 @@ def _read_cached_cells(
     radio: str | None,
     band: str | None,
     columns: tuple[TextPair, ...],
-    version: tuple[int, int],
+    version: IntPair,
 ) -> Cells:
     """The cells of a file; `version` tells a changed file from the one in memory."""
     try:

@@ -28,11 +28,11 @@ from netsim.radio.sight import AlwaysInSight, Sight
 from netsim.radio.uplink import Ideal, Uplink
 from netsim.rng import Rng
 from netsim.ues import Indoors
-from netsim.units import FloatArray, FloatPair, IntArray, Texts, w_from_dbm
+from netsim.units import FloatArray, FloatPair, IntArray, IntPair, Texts, w_from_dbm
 from netsim.world.base_stations import LAYOUTS, BaseStation, Layout
 
 # YAML knows lists only; the two numbers stay strict
-Floors = Annotated[tuple[int, int], Strict(False)]
+Floors = Annotated[IntPair, Strict(False)]
 
 
 class IndoorShare(Part):

@@ -46,7 +46,7 @@ from netsim.safe import (
 )
 from netsim.trace_files.read import list_trace_files
 from netsim.traces.source import MOST_FILE_BYTES
-from netsim.units import TextPair, Texts
+from netsim.units import IntPair, TextPair, Texts
 from scenarios.app.results.folder import (
     CHECKPOINT,
     ERROR,
@@ -198,7 +198,7 @@ class Job:
         )
 
     @cached_property
-    def first_version(self) -> tuple[int, int]:
+    def first_version(self) -> IntPair:
         """Version of the summary when this was first asked for."""
         return read_file_version(self.folder / SUMMARY)
 

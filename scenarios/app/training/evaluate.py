@@ -15,7 +15,7 @@ from fl.power.search import Limits
 from fl.privacy.ledger import Ledger
 from netsim.record import write_text
 from netsim.rng import Streams
-from netsim.units import FloatArray
+from netsim.units import FloatArray, Floats
 from rl.env import OnlinePower
 from rl.look import Look
 from rl.powers import compute_start_w
@@ -171,7 +171,7 @@ def make_planned_act(power_w: FloatArray, progress: FloatArray) -> Act:
     return act
 
 
-def make_response_act(rule: TunedRule, steps_db: Sequence[tuple[float, ...]]) -> Act:
+def make_response_act(rule: TunedRule, steps_db: Sequence[Floats]) -> Act:
     """Return best responses in every round, from the powers of a rule."""
 
     def act(env: OnlinePower, seen: Seen) -> FloatArray:

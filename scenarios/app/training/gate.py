@@ -35,7 +35,7 @@ import pandas
 from fl.defenses.lapa import NoiseSwitch
 from netsim.fit import refuse_broken
 from netsim.record import write_json
-from netsim.units import FloatArray, FloatPair
+from netsim.units import FloatArray, FloatPair, Floats
 from rl.env import OnlinePower
 from rl.look import Look
 from rl.radio_records import Rounds, build_air
@@ -56,7 +56,7 @@ from scenarios.app.training.environments import Stages, count_ues
 
 FULL = "full"
 EQUAL = "equal SNR"
-RULES: dict[str, tuple[float, ...]] = {
+RULES: dict[str, Floats] = {
     "constant": (),
     "fractional": (0.75,),
     "inverse amplitude": (),
