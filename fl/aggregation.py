@@ -89,8 +89,7 @@ def normalise_masses(
 
 def divide_by_sums(mass: FloatArray, model: IntArray, n_model: int) -> FloatArray:
     """Return masses (n,) over their sum in the same model, 0 where that is 0."""
-    total = np.bincount(model, weights=mass, minlength=n_model)[model]
-    return divide_or_zero(mass, total)
+    return divide_or_zero(mass, np.bincount(model, weights=mass, minlength=n_model)[model])
 
 
 def count_effective_rows(weights: FloatArray) -> float:

@@ -175,8 +175,7 @@ class Charging(Availability, kind="charging"):
         """The one night in which a UE can be plugged in at this time, by the day on which it
         begins.
         """
-        earliest_h = self.from_hour - _CUT * self.from_spread_hours
-        return floor((wall_s / _HOUR_S - earliest_h) / 24.0)
+        return floor((wall_s / _HOUR_S - (self.from_hour - _CUT * self.from_spread_hours)) / 24.0)
 
     def _draw_charging_s(self, n_ue: int, night: int, rng: Rng) -> ArrayPair:
         """From when until when each UE (n_ue,) is plugged in, s of the wall clock."""

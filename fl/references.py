@@ -344,13 +344,11 @@ def compute_rmse(guess: FloatArray, truth: FloatArray) -> float:
     is_known = np.isfinite(guess)
     if not is_known.any():
         return nan
-    error = guess[is_known] - truth[is_known]
-    return np.sqrt((error**2).mean())
+    return np.sqrt(((guess[is_known] - truth[is_known]) ** 2).mean())
 
 
 def _compute_mape(guess: FloatArray, truth: FloatArray) -> float:
     is_known = np.isfinite(guess) & (truth != 0)
     if not is_known.any():
         return nan
-    error = (guess - truth)[is_known] / truth[is_known]
-    return 100 * np.abs(error).mean()
+    return 100 * np.abs((guess - truth)[is_known] / truth[is_known]).mean()

@@ -120,8 +120,7 @@ class Local:
         count = self.count[rows]
         ptr = compute_bounds(count)
         shift = ptr[:-1] - self.ptr[rows]
-        samples = np.arange(ptr[-1]) - np.repeat(shift, count)
-        return self._take(rows, ptr, samples)
+        return self._take(rows, ptr, np.arange(ptr[-1]) - np.repeat(shift, count))
 
     def _take(self, rows: IntArray | slice, ptr: IntArray, samples: IntArray | BoolArray) -> Local:
         """Rows with some samples, whose bounds are ptr."""

@@ -203,8 +203,7 @@ def find_last_rows(keys: IntArray, numbers: IntArray) -> IntArray:
     -1 where it stands nowhere.
     """
     order = np.argsort(keys, kind="stable")
-    index = np.searchsorted(keys[order], numbers, "right") - 1
-    last = np.append(order, -1)[index]
+    last = np.append(order, -1)[np.searchsorted(keys[order], numbers, "right") - 1]
     is_known = np.append(keys, -1)[last] == numbers
     return np.where(is_known, last, -1)
 

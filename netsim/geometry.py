@@ -62,8 +62,7 @@ class Area:
 
     def contains(self, position_m: FloatArray) -> BoolArray:
         """Which of the points (..., 2) lie inside; a NaN lies outside."""
-        inside = (position_m >= self.low_m) & (position_m <= self.high_m)
-        return np.all(inside, axis=-1)
+        return np.all((position_m >= self.low_m) & (position_m <= self.high_m), axis=-1)
 
     def grow(self, by_m: float) -> Area:
         """The area with a margin on every side."""

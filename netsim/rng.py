@@ -106,8 +106,7 @@ class Rng:
         """
         key = _derive_key(self.seed, self.purpose, label)
         counter = np.array([0, item & _MASK64, self.round, owner & _MASK64], dtype=_U64)
-        bits = np.random.Philox(key=np.array(key, dtype=_U64), counter=counter)
-        return np.random.Generator(bits)
+        return np.random.Generator(np.random.Philox(key=np.array(key, dtype=_U64), counter=counter))
 
     def _draw_words(
         self, label: str, owner: npt.ArrayLike, count: int, item: npt.ArrayLike

@@ -59,8 +59,7 @@ def observe_online(context: PowerContext, last_w: FloatArray, limits: Limits) ->
     required = divide_or(context.scale, context.required_std, 1.0) ** 2
 
     def scale_level(ratio: FloatArray, is_known: BoolArray) -> FloatArray:
-        level = db_from_ratio(np.where(is_known, ratio, 1.0)) / _FULL_DB
-        return np.where(is_known, level, 0.0)
+        return np.where(is_known, db_from_ratio(np.where(is_known, ratio, 1.0)) / _FULL_DB, 0.0)
 
     rows = (
         is_served,

@@ -125,8 +125,7 @@ class View:
         """Centre and scale (n_source, 2) in metres of the positions behind each update row, before
         a first layer (see `FirstLayerLearner`).
         """
-        learner = cast(FirstLayerLearner, self.learner)
-        centre, scale = learner.standardisation(self.model_before)
+        centre, scale = cast(FirstLayerLearner, self.learner).standardisation(self.model_before)
         return centre[self.source_model], scale[self.source_model]
 
     @property

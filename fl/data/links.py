@@ -152,8 +152,7 @@ class LinkMeasurements(_OneModelData, kind="links"):
 
 def _draw_first(lots: Rng, subject: str, numbers: IntArray, count: int) -> IntArray:
     """`count` of numbers (n,), the first of a random order."""
-    lot = lots.uniform(f"hold out {subject}", numbers)
-    return numbers[np.argsort(lot, kind="stable")[:count]]
+    return numbers[np.argsort(lots.uniform(f"hold out {subject}", numbers), kind="stable")[:count]]
 
 
 AREA = "area"

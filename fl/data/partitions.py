@@ -194,8 +194,7 @@ class QuantitySkew(Division, kind="quantity"):
             share = draw.dirichlet(np.full(devices, self.alpha))
             size = 1 + draw.multinomial(count - devices, share)
         ue = np.repeat(np.arange(devices), size)[:count]
-        order = np.argsort(rng.draw_keys("deck", 0, count), kind="stable")
-        return order[: len(ue)], ue
+        return np.argsort(rng.draw_keys("deck", 0, count), kind="stable")[: len(ue)], ue
 
 
 class NearPlace(Division, kind="place"):
@@ -219,8 +218,7 @@ class NearPlace(Division, kind="place"):
                 "learning.data.partition: place divides samples by where they are, and they have "
                 "no places; take quantity, or dirichlet"
             )
-        lots = rng.draw_keys("seeds", 0, len(place))
-        seed = np.argsort(lots, kind="stable")[: len(size)]
+        seed = np.argsort(rng.draw_keys("seeds", 0, len(place)), kind="stable")[: len(size)]
         owner = cKDTree(place[seed]).query(place)[1]
         owner[seed] = np.arange(len(seed))  # also of several at one place
         order = np.argsort(owner, kind="stable")

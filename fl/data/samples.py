@@ -36,8 +36,7 @@ class StoredRows:
         return cls(pieces[0].array, np.concatenate([piece.index for piece in pieces]))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        native = self.array.dtype.newbyteorder("=")
-        return np.array(self.array[self.index], dtype or native)
+        return np.array(self.array[self.index], dtype or self.array.dtype.newbyteorder("="))
 
 
 @frozen

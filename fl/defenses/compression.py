@@ -106,8 +106,7 @@ class TopK(Defense, kind="top-k"):
         values = np.array(updates.rows(slice(None)))
         if k < d:
             for row in values:  # one at a time: the places of the numbers need no memory then
-                smallest = np.argpartition(np.abs(row), d - k)[: d - k]
-                row[smallest] = 0.0
+                row[np.argpartition(np.abs(row), d - k)[: d - k]] = 0.0
         return updates.with_values(values, None), state, []
 
 

@@ -236,8 +236,7 @@ class ShapedNoise(Defense):
         largest = np.abs(rows).max(axis=1, keepdims=True)
         g = divide_or_zero(rows, largest) ** 2
         sigma2 = self.compute_variance(g, local, facts)
-        unit = rng.normal("noise", updates.row, (updates.n_parameters,))
-        noise = np.sqrt(sigma2) * unit
+        noise = np.sqrt(sigma2) * rng.normal("noise", updates.row, (updates.n_parameters,))
         energy = g.sum(axis=1)
         live = energy > 0
         noise_energy = (noise**2).sum(axis=1)[live]

@@ -425,8 +425,7 @@ class Density(SurfaceLearner, kind="density"):
         c = model.constants
         h = c["bandwidth_m"][0]
         position_m = held_out.x[held_out.model == model_index]
-        places = self._flatten(position_m, c["y_m"][0])
-        return compute_kernel_density(places, h, c["x_m"], c["y_m"])
+        return compute_kernel_density(self._flatten(position_m, c["y_m"][0]), h, c["x_m"], c["y_m"])
 
     def _pair_maps(self, model: Model, held_out: HeldOut) -> list[ArrayPair]:
         """(estimate, exact) at the first bandwidth, (P, Q) each, of every model that has places."""

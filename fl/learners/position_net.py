@@ -69,8 +69,7 @@ class PositionNet(LocalTraining, LayeredLearner):
         error = self.predict_dbm(model, held_out.model, held_out.x) - held_out.y
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             rmse_db = np.sqrt((error**2).mean())
-            relative = np.abs(error / held_out.y).mean()
-            return {"rmse_db": rmse_db, "mape_percent": 100 * relative}
+            return {"rmse_db": rmse_db, "mape_percent": 100 * np.abs(error / held_out.y).mean()}
 
     @abstractmethod
     def build_net(self, model: Model) -> Any:
@@ -189,8 +188,7 @@ class PositionNet(LocalTraining, LayeredLearner):
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
         z, target = self._prepare_samples(model, model_of, x, y)
-        net = self.build_net(model)
-        return net.compute_sample_gradients(model.parameters, model_of, z, target)
+        return self.build_net(model).compute_sample_gradients(model.parameters, model_of, z, target)
 
     def compute_record_gradient_norms(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray

@@ -201,8 +201,7 @@ class TorchNet(PositionNet, kind="torch"):
         samples = public.samples
         parameters = self._build(samples).draw_parameters(public.n_model, rng)
         if samples is None:
-            constants = self.compute_constants(*self.standardise_by_area(public))
-            return Model(parameters, constants)
+            return Model(parameters, self.compute_constants(*self.standardise_by_area(public)))
         numbers = np.array([*samples.shape, samples.classes, samples.largest], float)
         return Model(parameters, {"format": np.tile(numbers, (public.n_model, 1))})
 

@@ -66,8 +66,7 @@ class Mlp:
         for a, b in pairwise(self.sizes):
             end = start + a * b
             weight = flat[:, start:end].view(-1, a, b)
-            bias = flat[:, end : end + b].unsqueeze(1)
-            layers.append((weight, bias))
+            layers.append((weight, flat[:, end : end + b].unsqueeze(1)))
             start = end + b
         return layers
 
@@ -136,8 +135,7 @@ class Mlp:
         self, parameters: FloatArray, model_of: IntArray, z: FloatArray
     ) -> float:
         """Mean over samples of |dF/dw|^2."""
-        total = self._compute_squared_norms(parameters, model_of, z, None).sum()
-        return total / max(len(z), 1)
+        return self._compute_squared_norms(parameters, model_of, z, None).sum() / max(len(z), 1)
 
     def compute_sample_gradient_norms(
         self, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray

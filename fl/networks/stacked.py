@@ -107,8 +107,7 @@ class StackedModule:
         facts = {"shape": self.samples.shape, "classes": self.samples.classes}
         with self.code.try_out("its signature"):
             names = signature(make).parameters
-        known = {name: fact for name, fact in facts.items() if name in names}
-        return known | json.loads(arguments)
+        return {name: fact for name, fact in facts.items() if name in names} | json.loads(arguments)
 
     def _build(self, seed: int) -> nn.Module:
         """A module whose first weights follow from a seed."""

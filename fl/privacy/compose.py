@@ -245,8 +245,7 @@ def compute_pld_epsilon(draws: RoundKinds, delta: float, at_most: float) -> floa
         if not sampled.all():
             accountant.compose(GaussianDpEvent(draws.select(~sampled).mu2 ** -0.5))
         for z, q, n in zip(draws.z[sampled], draws.q[sampled], draws.count[sampled], strict=True):
-            round_ = GaussianDpEvent(float(z))
-            accountant.compose(PoissonSampledDpEvent(float(q), round_), int(n))
+            accountant.compose(PoissonSampledDpEvent(float(q), GaussianDpEvent(float(z))), int(n))
         return float(accountant.get_epsilon(delta))
 
 

@@ -186,8 +186,7 @@ def _add_amplified(
                     f"{spend.mechanism}: noise on whole numbers is paid by all UEs together"
                 )
             figures = (spend.std, spend.sensitivity, spend.l1_sensitivity)
-            cost = rdp.compute_skellam_cost(*map(np.asarray, figures))
-            grown[key] = grown.get(key, 0.0) + cost
+            grown[key] = grown.get(key, 0.0) + rdp.compute_skellam_cost(*map(np.asarray, figures))
         gaussian = [spend for spend in spends if not spend.whole]
         if not gaussian:
             continue

@@ -584,8 +584,7 @@ class LearningServer:
             self._write_lost(uploads)
             return
         state.flight = state.flight.drop_ues(uploads.ue)
-        outcome = self._publish(facts, collected, [result], result.spends)
-        self.record(state, outcome, self.now_s)
+        self.record(state, self._publish(facts, collected, [result], result.spends), self.now_s)
         self.setup.recorder.write("handovers", records.tabulate_handovers(self.world))
 
     def _give_up_lost(self) -> None:

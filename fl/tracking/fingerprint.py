@@ -121,8 +121,7 @@ class Prints:
     def count_updates(self, clues: Clues) -> Prints:
         """After updates (k,), whatever their tracks."""
         counted = np.bincount(clues.cell[clues.cell >= 0], minlength=len(self.cells))
-        n_new = len(counted) - len(self.cells)
-        cells = np.pad(self.cells, (0, n_new)) + counted
+        cells = np.pad(self.cells, (0, len(counted) - len(self.cells))) + counted
         numbers = self.numbers + _compute_powers(clues.x).sum(axis=1)
         return replace(self, numbers=numbers, cells=cells)
 

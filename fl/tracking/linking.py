@@ -235,8 +235,7 @@ def compute_log_odds(
     """
     ratio = np.full((len(home), len(home_m)), _LEAST_RATIO)
     inside = grid.area.contains(home_m)
-    cell = grid.find_cells(home_m[inside])
-    density = home[:, cell].astype(float) * len(grid)
+    density = home[:, grid.find_cells(home_m[inside])].astype(float) * len(grid)
     ratio[:, inside] = np.maximum(density, _LEAST_RATIO)
     share = max(outside, _LEAST_RATIO)
     prior = (1.0 - share) / (share * max(len(home_m), 1))
@@ -330,13 +329,11 @@ class Book:
         """With tracks (n,) that are not kept yet, of which nothing is known so far."""
         new = KeptTracks.from_numbers(number, self.tracks.x.shape[1])
         tracks = KeptTracks.join([self.tracks, new])
-        born = max(self.born, number.max(initial=-1) + 1)
-        return replace(self, tracks=tracks, born=born)
+        return replace(self, tracks=tracks, born=max(self.born, number.max(initial=-1) + 1))
 
     def add_names(self, name: IntArray, track: IntArray, round_: int) -> Book:
         """With new names (n,) of tracks (n,)."""
-        new = KnownNames(name, track, np.full(len(name), round_))
-        names = KnownNames.join([self.names, new])
+        names = KnownNames.join([self.names, KnownNames(name, track, np.full(len(name), round_))])
         return replace(self, names=names.select(np.argsort(names.name)))
 
     def list_names(self, round_: int) -> IntArrayPair:

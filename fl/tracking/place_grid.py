@@ -127,8 +127,7 @@ def find_best_discs(probability: Float32Array, grid: PlaceGrid, radius_m: float)
     map (n, G).
     """
     mass = compute_disc_masses(probability, grid, radius_m)
-    best = np.minimum(mass.max(axis=1).astype(float), 1.0)
-    return grid.place_m[mass.argmax(axis=1)], best
+    return grid.place_m[mass.argmax(axis=1)], np.minimum(mass.max(axis=1).astype(float), 1.0)
 
 
 @lru_cache(maxsize=16)

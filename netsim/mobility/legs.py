@@ -40,8 +40,7 @@ class Leg(State, Columns):
         subclass.
         """
         zero_s = np.zeros(len(ue))
-        leg = np.full(len(ue), -1)
-        return cls(at_m, ue, leg, at_m, at_m, zero_s, zero_s, zero_s, **columns)
+        return cls(at_m, ue, np.full(len(ue), -1), at_m, at_m, zero_s, zero_s, zero_s, **columns)
 
     def continue_to(
         self, target_m: FloatArray, speed_m_s: FloatArray, pause_s: FloatArray, **columns: IntArray

@@ -119,8 +119,7 @@ def draw_rooms(
     about = about_m[:, None]
     low_m = np.maximum(low_m, about - radius_m)
     side_m = np.minimum(high_m, about + radius_m) - low_m
-    place_unit = unit[:, 1:].reshape(-1, 2, _TRIES).swapaxes(1, 2)
-    at_m = low_m + side_m * place_unit
+    at_m = low_m + side_m * unit[:, 1:].reshape(-1, 2, _TRIES).swapaxes(1, 2)
     inside = shapely.contains_xy(shape[:, None], *np.moveaxis(at_m, 2, 0))
     inside &= norm(at_m - about, axis=2) <= radius_m
     first = at_m[np.arange(len(place)), inside.argmax(axis=1)]

@@ -207,8 +207,7 @@ class Resident(Mobility, kind="resident"):
         home.
         """
         by_home, by_work, by_place, by_office, by_mode, lunches = rng.uniform("person", ue, (6,)).T
-        normal = np.clip(rng.normal("hours", ue, (3,)), -_TAIL, _TAIL)
-        day, evening, lunch = normal.T
+        day, evening, lunch = np.clip(rng.normal("hours", ue, (3,)), -_TAIL, _TAIL).T
         home = draw_rooms(
             venues, draw_weighted_index(by_home, venues.premises.floor_area_m2), rng, "home", ue
         )

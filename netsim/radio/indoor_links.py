@@ -62,8 +62,7 @@ class IndoorShadow:
         """Shadowing in dB (n, n_bs) of UEs at positions (n, 2), all of them inside."""
         sites, column = np.unique(self.site, return_inverse=True)
         lattice_place = position_m * (LATTICE_CORRELATION / self.decorrelation_m)
-        finite = np.where(np.isfinite(lattice_place), lattice_place, 0.0)
-        cell = np.floor(finite).astype(np.int64)
+        cell = np.floor(np.where(np.isfinite(lattice_place), lattice_place, 0.0)).astype(np.int64)
         x, y = (lattice_place - cell).T
         weight = np.stack([(1 - x) * (1 - y), x * (1 - y), (1 - x) * y, x * y])  # (4, n)
         weight /= np.sqrt((weight**2).sum(axis=0))

@@ -447,8 +447,7 @@ class Correlated(GaussianShadowing, kind="correlated"):
 
             def draw_unit(label: str, owner: int) -> FloatArray:
                 white = rng.normal(label, [owner], tuple(torus))[0]
-                spectrum = np.fft.rfft2(white) * amplitude
-                return np.fft.irfft2(spectrum, s=torus)[:ny, :nx]
+                return np.fft.irfft2(np.fft.rfft2(white) * amplitude, s=torus)[:ny, :nx]
 
             site_weight = sqrt(1.0 - self.site_correlation)
             common = np.zeros(1)

@@ -213,8 +213,7 @@ class SharedBand(Uplink):
             "interference_over_thermal_db": 0.0,
         }
         receiver = self.model_copy(update=limits)
-        serving = np.where(sent.rate_bps > 0, cohort.serving, -1)
-        on_air = replace(cohort, serving=serving)
+        on_air = replace(cohort, serving=np.where(sent.rate_bps > 0, cohort.serving, -1))
         at_antenna = receiver.compute_channel(
             on_air, payload, receiver.receive_overheard(on_air, group_of)
         )

@@ -240,8 +240,7 @@ def _number_rows(*columns: FloatArray | IntArray) -> IntArray:
     number = np.zeros(len(columns[0]), int)
     for column in columns:
         _, value = np.unique(column, return_inverse=True)
-        pair = number * (value.max(initial=0) + 1) + value
-        _, number = np.unique(pair, return_inverse=True)
+        _, number = np.unique(number * (value.max(initial=0) + 1) + value, return_inverse=True)
     return number
 
 

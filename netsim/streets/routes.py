@@ -130,8 +130,7 @@ class Routes:
         vertex_m = np.concatenate([corner_m[0], position_m, corner_m[2], corner_m[3]])
         order = np.argsort(trip, kind="stable")
         is_first = np.diff(trip[order], prepend=-1) != 0
-        passes = is_first | (np.diff(time_s[order], prepend=0.0) > 0)
-        kept = order[passes]
+        kept = order[is_first | (np.diff(time_s[order], prepend=0.0) > 0)]
         first = np.append(0, np.cumsum(np.bincount(trip[kept], minlength=len(mode))))
         vertex_m = vertex_m[kept]
         vertex_m[first[1:] - 1] = corner_m[3]

@@ -457,8 +457,7 @@ class TraceSetting(TraceFile):
             )
             return *keep_occurring(labels, chain[user_of_row]), [notice("trace-users", how=text)]
         days, user = np.unique(clock.wall_s(moves.time_s) // DAY_S, return_inverse=True)
-        dates = tuple(str(clock.first_day + timedelta(days=int(day))) for day in days)
-        return dates, user, notices
+        return tuple(str(clock.first_day + timedelta(days=int(day))) for day in days), user, notices
 
     def _parse_edge_s(self, name: str) -> float:
         """The epoch time of `since` or `until`; infinite where it is not set."""

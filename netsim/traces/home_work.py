@@ -150,8 +150,7 @@ def _measure_s_at_usual_place(
     busiest = spent_s.argmax(axis=1)
     best = np.arange(n_days), busiest
     is_long = spent_s[best] > share * spent_s.sum(axis=1)
-    stays = is_long & (n_fixes[best] >= _MIN_FIXES)
-    times = np.bincount(busiest[stays], minlength=1)
+    times = np.bincount(busiest[is_long & (n_fixes[best] >= _MIN_FIXES)], minlength=1)
     n = times.max()
     if n < FEWEST_NIGHTS or 2 * n <= n_days:
         return np.zeros(len(place)), n_days

@@ -72,8 +72,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         law.check(setting.radio.carrier_hz, ues.height_m, heights_m)
     except ValueError as error:
         raise BadInput(f"world.{error}") from None
-    places = sorted({b.position_m for b in stations})
-    at_m = np.array(places, float).reshape(-1, 2)
+    at_m = np.array(sorted({b.position_m for b in stations}), float).reshape(-1, 2)
     if layout is not None:
         at_m = np.concatenate([at_m + shift_m for shift_m in layout.shifts_m])
     ground = Ground(

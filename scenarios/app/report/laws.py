@@ -157,8 +157,7 @@ def _sum_wasted_energy(run: Run, _: str) -> Series:
     rows = run.get_rows("links")
     number, index = np.unique(rows["round"], return_inverse=True)
     lost_j = np.where(rows["decoded"] == 1, 0.0, np.nan_to_num(rows["energy_j"]))
-    wasted_j = np.bincount(index, lost_j, len(number))
-    return number, np.asarray(wasted_j, np.float64)[:, None]
+    return number, np.asarray(np.bincount(index, lost_j, len(number)), np.float64)[:, None]
 
 
 def _find_canary_bounds(run: Run, name: str) -> Series:

@@ -69,8 +69,7 @@ class Gathered:
         """What must be known of how the runs came together, and how many are left out."""
         remarks = [*filter(None, self.notes)]
         if self.missing:
-            n = self.missing + len(self.runs)
-            remarks.append(read_sentences().missing(n, self.missing))
+            remarks.append(read_sentences().missing(self.missing + len(self.runs), self.missing))
         return remarks
 
     @property

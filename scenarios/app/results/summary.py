@@ -464,8 +464,7 @@ def collect_withheld_rows(withholding: Table) -> Tables:
     """Collect what each rule by itself holds back, by rule, of the rows of `withholding`."""
     rows_by_rule: Tables = {}
     for rule, rows in _group_rows(withholding, "rule").items():
-        requests = np.stack([rows["time_s"], rows["ue"]])
-        _, request = np.unique(requests, axis=1, return_inverse=True)
+        _, request = np.unique(np.stack([rows["time_s"], rows["ue"]]), axis=1, return_inverse=True)
         n_left = np.bincount(request.reshape(-1), weights=rows["after"])
         held_back = 1 - rows["after"].sum() / rows["before"].sum()
         rows_by_rule[rule] = {"silent": n_left == 0, **build_row(held_back=held_back)}

@@ -79,8 +79,7 @@ class RadioSamples:
         share = self.share
         count = self.count + np.bincount(rows[:, -1].astype(int), minlength=2)
         drawn = rng.uniform("kept", np.arange(len(rows)))
-        numbered = np.column_stack([rows, drawn])
-        kept = np.concatenate([self.kept, numbered[drawn < share]])
+        kept = np.concatenate([self.kept, np.column_stack([rows, drawn])[drawn < share]])
         while len(kept) > MAX_KEPT_SAMPLES:
             share /= 2.0
             kept = kept[kept[:, -1] < share]
@@ -154,8 +153,7 @@ class RadioPlay(Play):
                 "sinr_db": float(np.median(sinr_db)) if len(sinr_db) else float("nan"),
                 "handovers": None if self.study.world.radio.handover is None else moves,
             }
-            event = self.make_event(total, world.env.now, window + 1 == total, figures)
-            self.watch(event)
+            self.watch(self.make_event(total, world.env.now, window + 1 == total, figures))
         if world.duration_s > world.env.now:
             world.env.run(until=world.duration_s)
             world.catch_up()

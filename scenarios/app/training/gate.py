@@ -149,8 +149,7 @@ def record_at_full_power(sweep: Sweep, seeds: Sequence[int]) -> KnownRounds:
             Event("world", i, len(seeds), i == len(seeds), {"label": "recorded at full power"})
         )
     rounds = Rounds.stack([rounds_of_seed for rounds_of_seed, _ in played])
-    looks = Look.join([look for _, look in played])
-    look = replace(looks, limits=cap_limits(task.limits, study))
+    look = replace(Look.join([look for _, look in played]), limits=cap_limits(task.limits, study))
     rows_at_full = rounds.rows
     tops_up = any(isinstance(d, NoiseSwitch) and d.mode == "top-up" for d in study.learned.defenses)
     rows = replace(
