@@ -213,7 +213,11 @@ class DdpgTraining:
         model._episode_num = int(memory["episodes"])
         model.policy.load_state_dict(to_tensors(memory["networks"]))
         for name in _LEARNT:
-            resume_optimiser(getattr(model, name).optimizer, memory["optimisers"][name])
+            optimiser = getattr(model, name).optimizer
+            state = memory["optimisers"][name]
+            whole = optimiser.state_dict()
+            whole["state"] = {int(i): to_tensors(s) for i, s in state.items()}
+            optimiser.load_state_dict(whole)
         for name in self._columns:
             kept = memory["buffer"][name]
             getattr(buffer, name)[: len(kept)] = kept
@@ -385,13 +389,6 @@ class _Steps(BaseCallback):
 def save_optimiser(optimiser: torch.optim.Optimizer) -> Tree:
     """The state of an optimiser, by the number of each parameter."""
     return {str(i): to_arrays(s) for i, s in optimiser.state_dict()["state"].items()}
-
-
-def resume_optimiser(optimiser: torch.optim.Optimizer, memory: Tree) -> None:
-    """Set an optimiser to what `save_optimiser` wrote down."""
-    whole = optimiser.state_dict()
-    whole["state"] = {int(i): to_tensors(s) for i, s in memory.items()}
-    optimiser.load_state_dict(whole)
 
 
 def to_arrays(tensors: Mapping[str, torch.Tensor]) -> Tree:

@@ -13,23 +13,21 @@ from netsim.streets.graph import StreetGraph
 from netsim.streets.sumo import NetLocation
 from netsim.units import ArrayPair, FloatArray, FloatPair, LatLon
 
-_Range = FloatPair
 
-
-def _check_rising(span: _Range) -> _Range:
+def _check_rising(span: FloatPair) -> FloatPair:
     low, high = span
     if not 0 <= low <= high:
         raise ValueError(f"{low:g}, {high:g}: give the lowest then the highest value, none below 0")
     return span
 
 
-def _check_positive(span: _Range) -> _Range:
+def _check_positive(span: FloatPair) -> FloatPair:
     if not span[0] > 0:
         raise ValueError(f"{span[0]:g}, {span[1]:g}: give values above 0")
     return span
 
 
-Pair = Annotated[_Range, Strict(False)]  # YAML knows lists only; the two numbers stay strict
+Pair = Annotated[FloatPair, Strict(False)]  # YAML knows lists only; the two numbers stay strict
 PauseSpan = Annotated[Pair, AfterValidator(_check_rising)]
 """Lowest and highest value, from 0 on."""
 Span = Annotated[Pair, AfterValidator(_check_rising), AfterValidator(_check_positive)]
@@ -105,6 +103,6 @@ class SizedCity(City):
         return Area(0.0, 0.0, self.width_m, self.height_m)
 
 
-def map_to_span(span: _Range, unit: FloatArray) -> FloatArray:
+def map_to_span(span: FloatPair, unit: FloatArray) -> FloatArray:
     """Uniform numbers (n,) of (0, 1) mapped onto a span."""
     return span[0] + (span[1] - span[0]) * unit

@@ -497,24 +497,19 @@ class RuralMacro(_Tr38901Scenario, kind="rma"):
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         distance = np.maximum(pairs.distance_3d_m, self._compute_min_distance_m(pairs))
         decades = np.log10(distance)
-        los = self._compute_los_db(distance, decades, pairs, carrier_hz)
-        if pairs.los is not None and pairs.los.all():
-            return los
-        both = np.maximum(los, self._compute_nlos_db(decades, pairs, carrier_hz / 1e9))
-        if pairs.los is None:
-            return both
-        return np.where(pairs.los, los, both)
-
-    def _compute_los_db(
-        self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float
-    ) -> FloatArray:
         breakpoint_m = self._compute_breakpoint_m(pairs, carrier_hz)
         edge = np.maximum(breakpoint_m, MIN_2D_M)
         edge_decades = np.log10(edge)
         edge_db = self._compute_near_db(edge, edge_decades, carrier_hz / 1e9)
         far = edge_db + 40.0 * (decades - edge_decades)
         near = self._compute_near_db(distance, decades, carrier_hz / 1e9)
-        return np.where(pairs.distance_2d_m <= breakpoint_m, near, far)
+        los = np.where(pairs.distance_2d_m <= breakpoint_m, near, far)
+        if pairs.los is not None and pairs.los.all():
+            return los
+        both = np.maximum(los, self._compute_nlos_db(decades, pairs, carrier_hz / 1e9))
+        if pairs.los is None:
+            return both
+        return np.where(pairs.los, los, both)
 
     def is_far(self, pairs: Pairs, carrier_hz: float) -> BoolArray:
         return pairs.distance_2d_m > self._compute_breakpoint_m(pairs, carrier_hz)

@@ -90,7 +90,10 @@ class CoverageLaw:
         share = np.full(seen_dbm.shape, float(kind == "always"))
         if kind == "probability":
             share = self.radio.path_loss.los_probability(pairs)
-        stds = self._choose_stds_db(bool(indoors.inside.any()))
+        *stds, _, within = self.radio.shadowing.choose_stds(self.radio.path_loss)
+        if within is not None and indoors.inside.any():
+            stds = [within, within]
+        stds = np.maximum(stds, _MIN_STD_DB).tolist()
         # M beyond these levels counts as the last
         both = np.stack([seen_dbm, hidden_dbm])[:, :, cells]
         beyond = _MAX_STDS * max(stds)
@@ -107,12 +110,6 @@ class CoverageLaw:
             )
             below *= p * seen + (1.0 - p) * hidden
         return level, below
-
-    def _choose_stds_db(self, inside: bool) -> FloatPair:
-        seen, hidden, _, within = self.radio.shadowing.choose_stds(self.radio.path_loss)
-        if inside and within is not None:
-            seen = hidden = within
-        return max(seen, _MIN_STD_DB), max(hidden, _MIN_STD_DB)
 
 
 def _average_clipped(mean: FloatArray, std: float, clip_dbm: FloatPair | None) -> FloatArray:
