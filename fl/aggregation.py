@@ -1,7 +1,6 @@
 """The aggregation slot: weights of the received rows."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import field, replace
 from math import inf
 from typing import Literal
@@ -13,7 +12,7 @@ from pydantic import Field
 from fl.notice import Prepared, notice
 from fl.types import Local, Metrics, Received, RoundContext, State, Updates
 from netsim.columns import ByKey, divide_or_zero, frozen, split_row_id, update_means
-from netsim.notice import Notice
+from netsim.notice import Notices
 from netsim.part import OneOf, Part, Positive, Share
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -267,7 +266,7 @@ class Wasserstein(Aggregation, kind="wasserstein"):
             word: f"distance: {self.distance} {reason}",
         }
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         yield notice("labels-disclosed", kind=self.kind_name())
 
     def start(self) -> Histograms:

@@ -1,7 +1,7 @@
 """The learner slot: the model, local training, and evaluation."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf, nan
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -22,7 +22,7 @@ from fl.types import (
     Updates,
 )
 from netsim.geometry import Area
-from netsim.notice import Notice
+from netsim.notice import Notices
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
 from netsim.units import ArrayPair, FloatArray, IntArray, Texts
@@ -108,7 +108,7 @@ class Learner(Part):
         """
         return ""
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         if self.discloses and prepared.has_epsilon:
             yield notice("data-published", kind=self.kind_name(), what=self.discloses)
 

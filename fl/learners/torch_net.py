@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
@@ -23,7 +22,7 @@ from fl.types import (
     Updates,
 )
 from netsim.errors import BadInput
-from netsim.notice import Notice
+from netsim.notice import Notices
 from netsim.part import CODE_NAME, read_source
 from netsim.rng import Rng
 from netsim.units import ArrayPair, FloatArray, IntArray
@@ -142,7 +141,7 @@ class TorchNet(PositionNet, kind="torch"):
         """Fully connected layers with biases; two before the module was imported."""
         return 2 if self._net is None else len(self._net.layers)
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         yield from super().notices(prepared)
         if self._net is not None and self._net.one_by_one:
             yield notice("trained-one-by-one", reason=self._net.one_by_one)

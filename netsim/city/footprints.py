@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -25,7 +25,7 @@ from netsim.maps import (
     read_features,
     shorten_value,
 )
-from netsim.notice import Notice, notice
+from netsim.notice import Notice, Notices, notice
 from netsim.part import FileName
 from netsim.rng import Streams
 from netsim.safe import read_file_version
@@ -163,7 +163,7 @@ class Footprints(City, kind="footprints"):
             return None
         return self._load_streets().location
 
-    def notices(self, built: Any) -> Iterator[Notice]:
+    def notices(self, built: Any) -> Notices:
         city = self._load_city()
         skipped = city.skipped.copy()
         if built:

@@ -2,7 +2,7 @@
 measured.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from pydantic import Field
 from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.notice import Built, Notice, notice
+from netsim.notice import Built, Notices, notice
 from netsim.part import FileName
 from netsim.radio.path_loss import LossLaw, Pairs, PathLoss
 from netsim.safe import read_file_version
@@ -106,7 +106,7 @@ class GainMap(PathLoss, kind="map"):
 
         return look_up_loss_db
 
-    def notices(self, built: Built) -> Iterator[Notice]:
+    def notices(self, built: Built) -> Notices:
         table, n_unused = self._read_cells(built.stations)
         if missing := 100.0 * table.isna().to_numpy().mean():
             yield notice(

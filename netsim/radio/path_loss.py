@@ -8,7 +8,7 @@ clipped to the tabulated range; the distance d_3D has the true height.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf, log10, pi
 from typing import ClassVar, NamedTuple, Self
@@ -20,7 +20,7 @@ from netsim.columns import frozen
 from netsim.compiled import compiled
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.notice import Built, Notice, notice
+from netsim.notice import Built, Notices, notice
 from netsim.part import Part
 from netsim.ues import Indoors
 from netsim.units import SPEED_OF_LIGHT_M_S, BoolArray, FloatArray, FloatPair
@@ -156,7 +156,7 @@ class PathLoss(Part):
         the base station.
         """
 
-    def notices(self, built: Built) -> Iterator[Notice]:
+    def notices(self, built: Built) -> Notices:
         """Whether UEs are on floors above the heights that the law was published for."""
         max_m = self.ue_heights_m[1]
         if built.floor_m is not None and built.floor_m > max_m:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.notice import Notice, notice
+from netsim.notice import Notices, notice
 from netsim.streets.graph import MODES, WALK, Paths, StreetGraph, look_up_default_speeds_m_s
 from netsim.units import BoolArray, FloatArray, IntArray, IntArrayPair
 
@@ -83,7 +81,7 @@ class StreetAssembly:
                 f"footways or side streets"
             )
 
-    def notices(self, file: str) -> Iterator[Notice]:
+    def notices(self, file: str) -> Notices:
         """What is not open in the streets of a file."""
         if self.loose_parts:
             yield notice(

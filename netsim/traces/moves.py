@@ -3,7 +3,6 @@ that means absence.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, nan, pi
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from netsim.clock import Clock, compute_rounding_s
 from netsim.columns import Columns, frozen
 from netsim.errors import BadInput, format_count
-from netsim.notice import Notice, notice
+from netsim.notice import Notices, notice
 from netsim.traces.table import GLOBE, Coordinates, FixRows, TraceTable, look_like_degrees
 from netsim.traces.trace import Trace
 from netsim.traces.values import renumber_names
@@ -275,7 +274,7 @@ def measure_steps(moves: Moves) -> TraceSteps:
     return TraceSteps(n, fast_rows, at_once.sum(), step_m[at_once].max(initial=0.0))
 
 
-def report_doubts(table: TraceTable, moves: Moves) -> Iterator[Notice]:
+def report_doubts(table: TraceTable, moves: Moves) -> Notices:
     """What is doubtful about rows; moves : of the rows of the table, in its order."""
     n = len(moves.user)
     coordinates = table.coordinates
@@ -312,7 +311,7 @@ def report_doubts(table: TraceTable, moves: Moves) -> Iterator[Notice]:
         )
 
 
-def _report_dates(fixes: FixRows, moves: Moves) -> Iterator[Notice]:
+def _report_dates(fixes: FixRows, moves: Moves) -> Notices:
     """Clocks that were not set, or whose weeks rolled over, and dates in place of times."""
     time_s = fixes.time_s
     offset_s = np.abs(time_s - np.median(time_s))
@@ -327,7 +326,7 @@ def _report_dates(fixes: FixRows, moves: Moves) -> Iterator[Notice]:
         yield notice("trace-dates-alone")
 
 
-def _report_regions(place: FloatArray, moves: Moves) -> Iterator[Notice]:
+def _report_regions(place: FloatArray, moves: Moves) -> Notices:
     """Rows that are more than 1,000 km apart, with boxes of 3 degrees around where most of them
     are.
     """
@@ -348,7 +347,7 @@ def _report_regions(place: FloatArray, moves: Moves) -> Iterator[Notice]:
     yield notice("trace-regions", boxes=", ".join(boxes), number=elsewhere.sum())
 
 
-def _report_no_fixes(place: FloatArray) -> Iterator[Notice]:
+def _report_no_fixes(place: FloatArray) -> Notices:
     """Rows at latitude 0, longitude 0, if the others are elsewhere, or on rows all near by, at
     sea.
     """

@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -16,7 +16,7 @@ from netsim.columns import MAX_STATIONS, frozen
 from netsim.errors import BadInput, format_count
 from netsim.geometry import Area
 from netsim.maps import SAME_ORIGIN_M, measure_distance_m, project_lon_lat
-from netsim.notice import Built, Notice, list_doubts, notice
+from netsim.notice import Built, Notice, Notices, list_doubts, notice
 from netsim.part import Coordinates, FileName, OneOf, Part, Positive
 from netsim.radio.antenna import ANTENNAS, Antenna, Sector
 from netsim.rng import Rng, Streams
@@ -603,7 +603,7 @@ class CellFile(Layout, kind="cell-file"):
             }
         return BaseStation(position_m=(cell.pop("x_m"), cell.pop("y_m")), **cell)
 
-    def notices(self, built: Built) -> Iterator[Notice]:
+    def notices(self, built: Built) -> Notices:
         cells = self._load_cells()
         yield from cells.notices
         if outside := len(cells.table) - len(built.stations):

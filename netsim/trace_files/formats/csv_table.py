@@ -2,14 +2,14 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
 from pydantic import Field
 
 from netsim.errors import BadInput, format_count
-from netsim.notice import Notice, notice
+from netsim.notice import Notices, notice
 from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import Headers, Sheet, match_columns, read_sheets
 from netsim.traces.table import (
@@ -340,7 +340,7 @@ def _clear_other_levels(sheet: Sheet, rsrp: list[str]) -> set[str]:
 
 def _report_doubts(
     header_of: Headers, finer: str, cells: set[TextPair], radios: set[str]
-) -> Iterator[Notice]:
+) -> Notices:
     """Doubts about names of cells that stand for several, of pairs (name, identity by `finer`), and
     on levels.
     """

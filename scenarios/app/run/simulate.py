@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -21,7 +20,7 @@ from fl.round.server import LearningServer
 from fl.round.state import RoundState, start_state
 from netsim.columns import frozen
 from netsim.mobility.people import PeopledTown
-from netsim.notice import Notice
+from netsim.notice import Notices
 from netsim.radio.downlink import receive_broadcast
 from netsim.record import Recorder, write_json
 from netsim.rng import Rng
@@ -236,7 +235,7 @@ class RadioPlay(Play):
             else f"of a random part of the samples, 1 in {1.0 / samples.share:g}"
         }
 
-    def find_notices(self) -> Iterator[Notice]:
+    def find_notices(self) -> Notices:
         samples = self.memory.samples
         outdoor, indoor = samples.count.tolist()
         weak = samples.select("all")[:, QUANTITIES.index("rsrp_dbm")] < NO_SERVICE_DBM
@@ -415,7 +414,7 @@ class LearningPlay(Play):
             fields[VIEWS] = {"round": last.round, "time_s": self.world.env.now}
         return fields
 
-    def find_notices(self) -> Iterator[Notice]:
+    def find_notices(self) -> Notices:
         learning = self.setup.learning
         tables = map(
             self.recorder.read_columns,
