@@ -13,7 +13,7 @@ from fl.notice import Prepared, notice
 from fl.types import Local, Metrics, Received, RoundContext, State, Updates
 from netsim.columns import ByKey, divide_or_zero, frozen, split_row_id, update_means
 from netsim.notice import Notices
-from netsim.part import OneOf, Part, Positive, Share
+from netsim.part import Needs, OneOf, Part, Positive, Share
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -194,8 +194,7 @@ class Beda(Aggregation, kind="beda"):
         share = normalise_masses(log_mass, heard, updates.model, n_model)
         mean = updates.sum_weighted(share, n_model)
         angle_now = measure_angles(updates.rows(slice(None)), mean[updates.model])
-        row = updates.row[heard]
-        angles, means = update_means(state.means, row, angle_now[heard, None], inf)
+        angles, means = update_means(state.means, updates.row[heard], angle_now[heard, None], inf)
         angle = angles[:, 0]
         log_mass[heard] += compute_angle_exponent(angle, self.alpha)
         weight = normalise_masses(log_mass, heard, updates.model, n_model)
@@ -256,7 +255,7 @@ class Wasserstein(Aggregation, kind="wasserstein"):
     )
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """Rows to weigh, and labels of the right sort."""
         word, reason = "class labels", "compares classes; for real labels take label-range"
         if self.distance == "label-range":

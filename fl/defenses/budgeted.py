@@ -462,6 +462,5 @@ class Arb(Budgeted, kind="arb"):
         newest_sum = sum_received(received, weights, facts.public.n_model, state.scale)
         moved = rule.moved
         if rule.last is not None:
-            distance = float(np.linalg.norm(newest_sum - rule.last))
-            moved = (*moved, distance)[-2:]
+            moved = (*moved, float(np.linalg.norm(newest_sum - rule.last)))[-2:]
         return replace(rule, last=newest_sum, moved=moved)

@@ -36,7 +36,7 @@ from fl.privacy.gaussian import (
     compute_gaussian_multiplier,
 )
 from netsim.columns import Columns, frozen
-from netsim.units import FloatArray
+from netsim.units import FloatArray, FloatTriple
 
 ADD_REMOVE = "add-remove"
 NO_DIGITS = 1000.0  # an epsilon above is no guarantee at all, and worth no convolution
@@ -58,7 +58,7 @@ class RoundKinds(Columns):
     count: FloatArray
 
     @classmethod
-    def from_rounds(cls, rounds: Iterable[tuple[float, float, float]]) -> RoundKinds:
+    def from_rounds(cls, rounds: Iterable[FloatTriple]) -> RoundKinds:
         """From (z, q, count) in any order, the same kind any number of times.
 
         Raises ValueError for z < 0, q outside [0, 1] or a negative count; q = 0 or count = 0 spends

@@ -112,8 +112,7 @@ def record_canaries(phase: Phase, uploads: Uploads, sending: Sending, before: St
         """What the view has in all directions (k, 2 N), with a canary of this norm."""
         states = dict(before)
         local = uploads.local.select(rows)
-        values = norm * canary
-        sent = DenseUpdates(ue, model, learnt.count[rows], values, phase.name, learnt.bound)
+        sent = DenseUpdates(ue, model, learnt.count[rows], norm * canary, phase.name, learnt.bound)
         updates, _ = protect_updates(study, sent, local, facts, states, phase.streams)
         if view == "updates":
             shown = updates.rows(slice(2 * len(models)))  # its own, and those of one other UE

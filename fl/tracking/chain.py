@@ -342,10 +342,8 @@ def fit_weights(
     # two places in a cell: cell^2 / 6 per axis
     variance_m2 = np.append(cell_m**2 / 6.0, sigma_m**2)
     square_m2 = displacement_m[:, None] ** 2
-    kernel = np.exp(-square_m2 / (2 * variance_m2))
-    density = kernel / (2 * np.pi * variance_m2)
-    anywhere = np.full(len(density), 1.0 / np.prod(side_m))
-    density = np.column_stack([density, anywhere])
+    density = np.exp(-square_m2 / (2 * variance_m2)) / (2 * np.pi * variance_m2)
+    density = np.column_stack([density, np.full(len(density), 1.0 / np.prod(side_m))])
     weight = start
     for _ in range(_STEPS):
         share = density * weight

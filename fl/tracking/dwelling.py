@@ -514,8 +514,7 @@ def find_home_and_work(estimates: EstimatesOfUe, share: FloatArray) -> FloatArra
     there is none.
     """
     n = len(estimates.z_m)
-    log_anywhere = -n * np.log(estimates.area_m2)
-    none = FittedPlaces(no_places(), np.zeros((n, 0)), log_anywhere)
+    none = FittedPlaces(no_places(), np.zeros((n, 0)), -n * np.log(estimates.area_m2))
     right = share.max(axis=1)[estimates.time_class] * estimates.right
     seed_m = estimates.find_densest_m(none, right)
     home = estimates.fit_places(seed_m[None], share[:, [0]])

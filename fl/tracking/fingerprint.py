@@ -141,8 +141,7 @@ class Prints:
         square /= np.where(t > 0, t, 1.0)
         is_pair = np.isfinite(square) & (count > 0)
         pairs = np.where(is_pair, together[..., None], 0.0)
-        squares = pairs * np.nan_to_num(square)
-        within = np.stack([squares, pairs]).sum(axis=(1, 2))
+        within = np.stack([pairs * np.nan_to_num(square), pairs]).sum(axis=(1, 2))
         stuck, elsewhere = self._compute_cell_chances(tracks, clues)
         certain = np.where(elsewhere < 1.0, together, 0.0)
         powers = _compute_powers(_compute_cosines(tracks, clues))
@@ -161,8 +160,7 @@ class Prints:
         mean, t = _compute_moments(self.numbers)
         tell = t > 1e-12 * np.maximum(mean**2, 1.0)
         t = np.where(tell, t, 1.0)
-        share = np.clip(self.within[0] / self.within[1], _LEAST, _MOST)
-        w = t * share
+        w = t * np.clip(self.within[0] / self.within[1], _LEAST, _MOST)
         b = t - w
         v = 1.0 / (tracks.count / w + 1.0 / b)
         centre = v * (tracks.count * tracks.x / w + mean / b)  # (m, F)
@@ -239,8 +237,7 @@ def project_directions(
         sign = np.where(drawn % 2 == 0, 1.0, -1.0)
         order = np.argsort(bucket, kind="stable")
         buckets, first = np.unique(bucket[order], return_index=True)
-        signed = (update[rows] * sign)[:, order]
-        sums = np.add.reduceat(signed, first, axis=1)
+        sums = np.add.reduceat((update[rows] * sign)[:, order], first, axis=1)
         np.add.at(total, (sender[rows][:, None], buckets), sums)
     if good.any():
         total -= total[np.unique(sender[good])].mean(axis=0)

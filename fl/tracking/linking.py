@@ -331,11 +331,6 @@ class Book:
         tracks = KeptTracks.join([self.tracks, new])
         return replace(self, tracks=tracks, born=max(self.born, number.max(initial=-1) + 1))
 
-    def add_names(self, name: IntArray, track: IntArray, round_: int) -> Book:
-        """With new names (n,) of tracks (n,)."""
-        names = KnownNames.join([self.names, KnownNames(name, track, np.full(len(name), round_))])
-        return replace(self, names=names.select(np.argsort(names.name)))
-
     def list_names(self, round_: int) -> IntArrayPair:
         """The latest name (t,) of each track (t,), ascending, by a round."""
         names = self.names.select(self.names.since <= round_)
@@ -379,8 +374,7 @@ class Linker:
         chosen = assign_tracks_to_names(cost, birth, miss)
         got = chosen >= 0
         entropy = np.where(row < 0, nan, 0.0)
-        entropies = compute_entropies_bits(_apply_softmax(-cost))
-        entropy[new[got]] = entropies[chosen[got]]
+        entropy[new[got]] = compute_entropies_bits(_apply_softmax(-cost))[chosen[got]]
         together = np.zeros((len(book.tracks.number), len(name)))
         together[row[known_rows], known_rows] = 1.0
         together[np.ix_(open_, new)] = compute_link_probabilities(cost, birth)
@@ -388,8 +382,10 @@ class Linker:
         born = book.born + np.arange((~got).sum())
         row[new[~got]] = len(book.tracks.number) + np.arange(len(born))
         book = self._learn_round(book, born, row, clues, together, unheard)
-        book = book.add_names(name[new], book.tracks.number[row[new]], self.facts.round)
         track = book.tracks.number[row]
+        since = np.full(len(new), self.facts.round)
+        names = KnownNames.join([book.names, KnownNames(name[new], track[new], since)])
+        book = replace(book, names=names.select(np.argsort(names.name)))
         return book, NameLinks(self.facts.round, name, track, np.isin(track, born), entropy)
 
     def _predict_tracks(self, tracks: KeptTracks, rates: Rates) -> Predicted:
@@ -445,8 +441,7 @@ class Linker:
         mean_m, var_m2, share = update_tracks(predicted, heard.z_m, self.error, self.area_m2)
         if book.born:
             named = np.any(np.isfinite(heard.z_m[again]).all(axis=2), axis=1)
-            columns = np.flatnonzero(unheard)[again]
-            sure = together[rows[again], columns] * named
+            sure = together[rows[again], np.flatnonzero(unheard)[again]] * named
             waiting = (book.tracks.round != facts.round) & (book.tracks.round >= 0)
             rates = Rates(
                 rates.motion + sure @ share[again],

@@ -407,8 +407,7 @@ def _place_cuts(shape: Shapes, unit: FloatArray) -> ArrayPair:
     offset_m = map_to_span(_CUT, unit)[:, None] * long_m
     at_m = a_m + offset_m + other_m / 2
     reach_m = 2 * length_m.max(axis=1)[:, None] + 10.0
-    normal = np.stack([-way[:, 1], way[:, 0]], axis=1)
-    along_m = reach_m * normal
+    along_m = reach_m * np.stack([-way[:, 1], way[:, 0]], axis=1)
     return np.stack([at_m - along_m, at_m + along_m], axis=1), reach_m * way
 
 

@@ -17,7 +17,7 @@ from netsim.part import Fraction, Part
 from netsim.radio.path_loss import Pairs, PathLoss
 from netsim.rng import Rng, ndtri
 from netsim.ues import Indoors
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, FloatTriple, IntArray
 
 _WORDS = 4  # random numbers of one block of the generator: as many sites share it
 _GROUPS = MAX_STATIONS // _WORDS
@@ -150,7 +150,7 @@ class Penetration(Part):
 
     def list_walls(
         self, path_loss: PathLoss, carrier_hz: float, depth_m: float
-    ) -> list[tuple[float, float, float]]:
+    ) -> list[FloatTriple]:
         """Kinds of buildings: share, mean loss and its standard deviation in dB so far from the
         facade.
         """
@@ -188,7 +188,7 @@ class Tr38901Penetration(Penetration, kind="tr38901"):
 
     def list_walls(
         self, path_loss: PathLoss, carrier_hz: float, depth_m: float
-    ) -> list[tuple[float, float, float]]:
+    ) -> list[FloatTriple]:
         share = self._get_high_loss_share(path_loss)
         inside_db = _INSIDE_DB_M * depth_m
         kinds = ((1.0 - share, False, _LOW_STD_DB), (share, True, _HIGH_STD_DB))

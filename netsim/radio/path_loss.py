@@ -23,7 +23,7 @@ from netsim.geometry import Area
 from netsim.notice import Built, Notices, notice
 from netsim.part import Part
 from netsim.ues import Indoors
-from netsim.units import SPEED_OF_LIGHT_M_S, BoolArray, FloatArray, FloatPair
+from netsim.units import SPEED_OF_LIGHT_M_S, BoolArray, FloatArray, FloatPair, FloatTriple
 
 MIN_DISTANCE_M = 1.0
 """distance, nearer than which laws in closed form keep the loss"""
@@ -293,7 +293,7 @@ class _Tr38901Scenario(PathLoss):
 class _Urban(_Tr38901Scenario):
     """Common base of the scenarios in cities, whose formulas differ in numbers only."""
 
-    slopes_db: ClassVar[tuple[float, float, float]]
+    slopes_db: ClassVar[FloatTriple]
     """of PL1: its first and its slope; factor of the logarithm of breakpoint and heights in PL2
     [Table 7.4.1-1]"""
     hidden_db: ClassVar[tuple[float, float, float, float]]

@@ -327,8 +327,7 @@ class Noma(SharedBand, kind="noma"):
     def receive_overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
         together = super().group_ues(cohort) if group_of is None else group_of
         if self.interference == "intra":
-            n_groups = together.max(initial=0) + 1
-            together = together + n_groups * np.maximum(cohort.serving, 0)
+            together = together + (together.max(initial=0) + 1) * np.maximum(cohort.serving, 0)
         at_antenna = replace(cohort, serving=np.minimum(cohort.serving, 0))
         return self.receive(at_antenna, cohort.serving >= 0, together)
 

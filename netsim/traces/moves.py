@@ -164,8 +164,7 @@ WALK_M_S = 1.4  # a comfortable pace of adults
 
 def add_walk_times(table: TraceTable) -> TraceTable:
     """The table with times of a walk at 1.4 m/s through its places in the order of the file."""
-    plane = table.coordinates.to_plane(table.fixes.place)
-    step_m = np.hypot(*np.diff(plane.xy_m, axis=0).T)
+    step_m = np.hypot(*np.diff(table.coordinates.to_plane(table.fixes.place).xy_m, axis=0).T)
     time_s = np.append(0.0, np.cumsum(step_m)) / WALK_M_S
     walk = notice("trace-survey", speed_m_s=WALK_M_S, length_s=time_s[-1])
     return replace(table, fixes=replace(table.fixes, time_s=time_s), notices=(*table.notices, walk))
@@ -358,7 +357,6 @@ def _report_no_fixes(place: FloatArray) -> Notices:
     placed = place[~zero]
     if not zero.any() or np.abs(np.median(placed, axis=0)).max() < _FAR_FROM_NO_FIX_DEG:
         return
-    low = placed.min(axis=0) - _MARGIN_DEG
-    corners = [*low, *(placed.max(axis=0) + _MARGIN_DEG)]
+    corners = [*(placed.min(axis=0) - _MARGIN_DEG), *(placed.max(axis=0) + _MARGIN_DEG)]
     box = ",".join(f"{corner:.4f}" for corner in corners)
     yield notice("trace-without-fix", rows=format_count(zero.sum(), "row"), box=box)

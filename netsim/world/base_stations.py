@@ -206,10 +206,8 @@ class Hexagonal(Layout, kind="hexagonal"):
 
     def _fill_area(self, area: Area) -> FloatArray:
         step = self._step_m
-        half_rows = area.side_m[1] / step[1, 1] / 2
-        rows = math.ceil(half_rows) + 1
-        half_columns = area.side_m[0] / self.inter_site_m / 2
-        columns = math.ceil(half_columns) + 1 + rows
+        rows = math.ceil(area.side_m[1] / step[1, 1] / 2) + 1
+        columns = math.ceil(area.side_m[0] / self.inter_site_m / 2) + 1 + rows
         if (2 * rows + 1) * (2 * columns + 1) > 100 * MAX_STATIONS:
             raise BadInput(
                 f"world.base_stations.inter_site_m: {self.inter_site_m:g} m fills the area with "

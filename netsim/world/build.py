@@ -224,8 +224,7 @@ def find_highest_floor_m(
     """Height of UEs on the highest floor that has some; None where none are in buildings."""
     if indoors is None:
         return None
-    top_floor = ground.premises.floors.max(initial=1) - 1
-    floors = int(max(top_floor, indoors.floor.max(initial=0)))
+    floors = int(max(ground.premises.floors.max(initial=1) - 1, indoors.floor.max(initial=0)))
     return setting.ues.height_m + STOREY_M * floors
 
 

@@ -231,8 +231,7 @@ LAWS: Mapping[str, Law] = {
 def average_over_tracks(grid: FloatArray) -> FloatArray:
     """Average over tracks (n_time, 1); NaN of none."""
     is_known = np.isfinite(grid)
-    total = np.where(is_known, grid, 0.0).sum(axis=1)
-    return divide_or(total, is_known.sum(axis=1), nan)[:, None]
+    return divide_or(np.where(is_known, grid, 0.0).sum(axis=1), is_known.sum(axis=1), nan)[:, None]
 
 
 def average_so_far(grid: FloatArray, weight: FloatArray | float = 1.0) -> FloatArray:

@@ -452,8 +452,7 @@ def find_level_time_s(time_s: FloatArray, score: FloatArray, start_s: float, lev
     total = np.append(0.0, np.cumsum(steps))  # straight from knot to knot
     at_s = np.unique(np.concatenate([since_s, since_s / (1 - _SHARE)]))
     at_s = at_s[(at_s > 0) & (at_s <= since_s[-1])]
-    before = np.interp((1 - _SHARE) * at_s, knots_s, total)
-    recent = np.interp(at_s, knots_s, total) - before
+    recent = np.interp(at_s, knots_s, total) - np.interp((1 - _SHARE) * at_s, knots_s, total)
     hit = np.flatnonzero(recent / (_SHARE * at_s) >= level)
     if len(hit):
         return float(at_s[hit[0]])

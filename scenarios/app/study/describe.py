@@ -143,8 +143,7 @@ def find_annotation(annotation: object, data: Value, place: Sequence[str | int])
 
 def find_owner(model: type[BaseModel], data: Value, place: Place) -> Any:
     """Return the type that the value which has this place was meant as."""
-    annotation = find_annotation(model, data, place[:-1])
-    return find_meant_type(annotation, get_value_at(data, place[:-1]))
+    return find_meant_type(find_annotation(model, data, place[:-1]), get_value_at(data, place[:-1]))
 
 
 def describe_type(annotation: object, unit: str = "") -> str:

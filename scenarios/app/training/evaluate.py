@@ -353,8 +353,7 @@ class RecordedGround:
             name: (make_rule_act(rule.power_w), rule.evaluations) for name, rule in judged.items()
         }
         for name, steps_db in BEST_RESPONSES.items():
-            n_tried = k * sum(map(len, steps_db))
-            acts[name] = make_response_act(self.rule, steps_db), n_tried
+            acts[name] = make_response_act(self.rule, steps_db), k * sum(map(len, steps_db))
         rows = []
         for world in self._watch_worlds(HELD_OUT, "judged live under all rules"):
             rows += [
