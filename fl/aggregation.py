@@ -1,7 +1,6 @@
 """The aggregation slot: weights of the received rows."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import field, replace
 from math import inf
 from typing import Literal
@@ -13,8 +12,8 @@ from pydantic import Field
 from fl.notice import Prepared, notice
 from fl.types import Local, Metrics, Received, RoundContext, State, Updates
 from netsim.columns import ByKey, divide_or_zero, frozen, split_row_id, update_means
-from netsim.notice import Notice
-from netsim.part import OneOf, Part, Positive, Share
+from netsim.notice import Notices
+from netsim.part import Needs, OneOf, Part, Positive, Share
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -89,8 +88,7 @@ def normalise_masses(
 
 def divide_by_sums(mass: FloatArray, model: IntArray, n_model: int) -> FloatArray:
     """Return masses (n,) over their sum in the same model, 0 where that is 0."""
-    total = np.bincount(model, weights=mass, minlength=n_model)[model]
-    return divide_or_zero(mass, total)
+    return divide_or_zero(mass, np.bincount(model, weights=mass, minlength=n_model)[model])
 
 
 def count_effective_rows(weights: FloatArray) -> float:
@@ -196,8 +194,7 @@ class Beda(Aggregation, kind="beda"):
         share = normalise_masses(log_mass, heard, updates.model, n_model)
         mean = updates.sum_weighted(share, n_model)
         angle_now = measure_angles(updates.rows(slice(None)), mean[updates.model])
-        row = updates.row[heard]
-        angles, means = update_means(state.means, row, angle_now[heard, None], inf)
+        angles, means = update_means(state.means, updates.row[heard], angle_now[heard, None], inf)
         angle = angles[:, 0]
         log_mass[heard] += compute_angle_exponent(angle, self.alpha)
         weight = normalise_masses(log_mass, heard, updates.model, n_model)
@@ -258,7 +255,7 @@ class Wasserstein(Aggregation, kind="wasserstein"):
     )
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """Rows to weigh, and labels of the right sort."""
         word, reason = "class labels", "compares classes; for real labels take label-range"
         if self.distance == "label-range":
@@ -268,7 +265,7 @@ class Wasserstein(Aggregation, kind="wasserstein"):
             word: f"distance: {self.distance} {reason}",
         }
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         yield notice("labels-disclosed", kind=self.kind_name())
 
     def start(self) -> Histograms:

@@ -14,7 +14,7 @@ from fl.types import State
 from netsim.columns import frozen
 from netsim.part import Amount, Fraction, OneOf, Part, Positive
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import ArrayPair, BoolArray, FloatArray, IntArray
 
 HOMES = "homes"
 """what a rule needs that asks where UEs live"""
@@ -175,10 +175,9 @@ class Charging(Availability, kind="charging"):
         """The one night in which a UE can be plugged in at this time, by the day on which it
         begins.
         """
-        earliest_h = self.from_hour - _CUT * self.from_spread_hours
-        return floor((wall_s / _HOUR_S - earliest_h) / 24.0)
+        return floor((wall_s / _HOUR_S - (self.from_hour - _CUT * self.from_spread_hours)) / 24.0)
 
-    def _draw_charging_s(self, n_ue: int, night: int, rng: Rng) -> tuple[FloatArray, FloatArray]:
+    def _draw_charging_s(self, n_ue: int, night: int, rng: Rng) -> ArrayPair:
         """From when until when each UE (n_ue,) is plugged in, s of the wall clock."""
         # two UEs share an owner: a draw costs the same for four numbers as for two
         pair = np.arange((n_ue + 1) // 2)

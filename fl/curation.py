@@ -14,7 +14,7 @@ from netsim.columns import split_blocks
 from netsim.geometry import compute_ways
 from netsim.part import Count, Named, OneOf, Positive, Probability, Share
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, Ints
 
 # what a study offers until anything but learning depends on true places
 UNTOUCHED = "untouched places"
@@ -61,8 +61,7 @@ class RandomBatch(Curation, kind="random"):
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         keep = np.zeros(len(local.x), bool)
         for row, owner in enumerate(local.row.tolist()):
-            lot = rng.draw_keys("pick", owner, local.count[row])
-            order = np.argsort(lot, kind="stable")
+            order = np.argsort(rng.draw_keys("pick", owner, local.count[row]), kind="stable")
             keep[local.ptr[row] + order[: self.num]] = True
         return Curated(local.keep(keep), state)
 
@@ -309,8 +308,7 @@ class Gan(Curation, kind="gan"):
                 with torch.no_grad():
                     shown = seen + _run_network(generator, seen, noise[:, turn])
                 predict.zero_grad()
-                error = _measure_error(_run_network(adversary, shown), seen)
-                torch.autograd.backward(error.sum())
+                torch.autograd.backward(_measure_error(_run_network(adversary, shown), seen).sum())
                 predict.step()
             x = flat[index[:, 0]]
             shown = x + _run_network(generator, x, noise[:, 0])
@@ -329,9 +327,7 @@ class Gan(Curation, kind="gan"):
         return moved
 
 
-def _draw_network(
-    purpose: str, sizes: tuple[int, ...], owner: IntArray, rng: Rng
-) -> "list[Tensor]":
+def _draw_network(purpose: str, sizes: Ints, owner: IntArray, rng: Rng) -> "list[Tensor]":
     """Glorot-uniform weights and zero biases, one network an owner: [W (k, in, out), b (k, 1, out),
     ...].
     """

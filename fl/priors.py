@@ -11,7 +11,7 @@ from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.part import Coordinates, OneOf, Part
 from netsim.ues import STOREY_M
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, Floats, IntArray
 
 Constants = dict[str, FloatArray]
 """what a prior knows of the world, by the names under which a model keeps it"""
@@ -179,8 +179,7 @@ class Coverage(Prior, kind="coverage"):
         table = constants["prior_map_dbm"]
         (low_x, low_y, step_m) = constants["prior_frame_m"]
         footprints_wkb = constants["prior_shapes"].astype(np.uint8).tobytes()
-        floors = tuple(constants["prior_floors"].tolist())
-        buildings = _restore_buildings(footprints_wkb, floors)
+        buildings = _restore_buildings(footprints_wkb, tuple(constants["prior_floors"].tolist()))
         floor = buildings.find_height_m(place_m)  # floors, which are as high as 1 here
         column, row = ((place_m - [low_x, low_y]) / step_m).T
         node = np.stack([floor, row, column])
@@ -204,7 +203,7 @@ def _measure_mean_depth_m(buildings: Buildings) -> float:
 
 
 @lru_cache(maxsize=1)  # one town, whose footprints are looked at in every round
-def _restore_buildings(footprints_wkb: bytes, floors: tuple[float, ...]) -> Buildings:
+def _restore_buildings(footprints_wkb: bytes, floors: Floats) -> Buildings:
     """Return the buildings, as high as they have floors, of what is kept of them."""
     import shapely
 

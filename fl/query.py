@@ -14,7 +14,7 @@ from netsim.clock import compute_rounding_s
 from netsim.columns import frozen, replace_values
 from netsim.geometry import Area
 from netsim.part import OneOf, Part, Probability
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, Ints
 
 BANDS = 3  # assumed of a policy that states no number
 
@@ -117,7 +117,7 @@ class Custom(Query, kind="custom"):
     gamma: float | None = Field(0.1, gt=0, le=100)
     """gamma of Lemma 3: the bands have probability exp(-gamma / 2) in the plane, less on a line;
     none: any bandwidth"""
-    multiples: Literal["4n+1", "any"] | tuple[int, ...] = "4n+1"
+    multiples: Literal["4n+1", "any"] | Ints = "4n+1"
     """allowed multiples of the smallest bandwidth of the first request that is answered (h0): the
     family of Lemma 4, a list of whole numbers, or any"""
     area_m: tuple[float, float, float, float] | None = None
@@ -234,9 +234,7 @@ def compute_max_bandwidth_m(side_m: float, bands: int, gamma: float) -> float:
     return sqrt(gamma) * side_m / (2 * pi * bands)
 
 
-def is_in_family(
-    bandwidth_m: FloatArray, base_m: float, multiples: str | tuple[int, ...]
-) -> BoolArray:
+def is_in_family(bandwidth_m: FloatArray, base_m: float, multiples: str | Ints) -> BoolArray:
     """Which bandwidths are an allowed whole multiple of the base: 1, 5, 9, ... for `4n+1`. [Lemma
     4]
 

@@ -21,7 +21,7 @@ from netsim.city.buildings import Buildings
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places, split_blocks
 from netsim.geometry import Area
 from netsim.part import Part
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, FloatPair, IntArray
 
 
 class References(Part):
@@ -182,7 +182,7 @@ def map_kriging(x: FloatArray, y: FloatArray, place_m: FloatArray) -> FloatArray
     return out
 
 
-def fit_covariance(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+def fit_covariance(x: FloatArray, y: FloatArray) -> FloatPair:
     """L in metres and lambda of the largest profile likelihood."""
     keep = choose_even_indices(len(x), _FIT)
     distance = _measure_distance(x[keep], x[keep])
@@ -344,13 +344,11 @@ def compute_rmse(guess: FloatArray, truth: FloatArray) -> float:
     is_known = np.isfinite(guess)
     if not is_known.any():
         return nan
-    error = guess[is_known] - truth[is_known]
-    return np.sqrt((error**2).mean())
+    return np.sqrt(((guess[is_known] - truth[is_known]) ** 2).mean())
 
 
 def _compute_mape(guess: FloatArray, truth: FloatArray) -> float:
     is_known = np.isfinite(guess) & (truth != 0)
     if not is_known.any():
         return nan
-    error = (guess - truth)[is_known] / truth[is_known]
-    return 100 * np.abs(error).mean()
+    return 100 * np.abs((guess - truth)[is_known] / truth[is_known]).mean()

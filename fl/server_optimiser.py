@@ -7,7 +7,7 @@ from pydantic import Field
 
 from fl.types import State
 from netsim.columns import frozen
-from netsim.part import OneOf, Part
+from netsim.part import Needs, OneOf, Part
 from netsim.units import BoolArray, FloatArray
 
 LINEAR_STEP = "linear server step"
@@ -16,7 +16,7 @@ LINEAR_STEP = "linear server step"
 MODEL_CHANGES = "model changes"
 """offered by learners whose update is a difference of weights, which is added to the global ones"""
 
-NEEDS_CHANGES: dict[str, str] = {
+NEEDS_CHANGES: Needs = {
     MODEL_CHANGES: (
         "it moves weights along the merged update, and the updates of this learner are no "
         "differences of weights; leave server_optimiser out"
@@ -60,7 +60,7 @@ class FedAvgStep(ServerOptimiser, kind="fedavg"):
     offers = frozenset({LINEAR_STEP})
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """Nothing at learning rate 1, where every learner steps by itself."""
         return {} if self.learning_rate == 1.0 else NEEDS_CHANGES
 

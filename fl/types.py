@@ -31,7 +31,7 @@ from netsim.geometry import Area
 from netsim.radio.positioning import NetworkFixes
 from netsim.radio.uplink import Channel
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, FloatPair, IntArray, IntPair, Ints, TextPair, Texts
 from netsim.world.base_stations import BaseStation
 from netsim.world.coverage_law import CoverageLaw
 
@@ -97,7 +97,7 @@ class Local:
         """Row index of each sample (N,)."""
         return np.repeat(np.arange(len(self.ue)), self.count)
 
-    def list_samples(self) -> list[tuple[tuple[int, int], FloatArray]]:
+    def list_samples(self) -> list[tuple[IntPair, FloatArray]]:
         """(ue, model), and x of the samples (count, p), of each row."""
         rows = zip(self.ue.tolist(), self.model.tolist(), strict=True)
         return list(zip(rows, np.split(self.x, self.ptr[1:]), strict=False))
@@ -120,8 +120,7 @@ class Local:
         count = self.count[rows]
         ptr = compute_bounds(count)
         shift = ptr[:-1] - self.ptr[rows]
-        samples = np.arange(ptr[-1]) - np.repeat(shift, count)
-        return self._take(rows, ptr, samples)
+        return self._take(rows, ptr, np.arange(ptr[-1]) - np.repeat(shift, count))
 
     def _take(self, rows: IntArray | slice, ptr: IntArray, samples: IntArray | BoolArray) -> Local:
         """Rows with some samples, whose bounds are ptr."""
@@ -476,7 +475,7 @@ class SampleFormat:
     Images have the shape (channels, height, width).
     """
 
-    shape: tuple[int, ...]
+    shape: Ints
     classes: int
     largest: float = 1.0
 
@@ -485,7 +484,7 @@ class SampleFormat:
 class Directory:
     """Homes of people: user (n,), by the names of ues.csv, each once, and home_m (n, 2)."""
 
-    user: tuple[str, ...]
+    user: Texts
     home_m: FloatArray
 
 
@@ -518,7 +517,7 @@ class Public:
     model_of_cell: IntArray | None = None
     street_m: FloatArray | None = None
     floor_area: FloatArray | None = None
-    origin_deg: tuple[float, float] | None = None
+    origin_deg: FloatPair | None = None
     residents: Directory | None = None
     buildings: Buildings | None = None
     coverage: CoverageLaw | None = None
@@ -616,7 +615,7 @@ class Account:
     delta: float
 
     @property
-    def group(self) -> tuple[str, str]:
+    def group(self) -> TextPair:
         """Unit and relation: accounts in which these are the same hide the same from the same
         neighbours.
         """

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.safe import OURS_MOST_BYTES, format_size, open_regular, open_replacement
+from netsim.units import Texts
 
 Value = TypeVar("Value")
 
@@ -45,7 +46,7 @@ def to_tree(value: object) -> Any:
 
 
 @cache
-def _list_stored_fields(kind: type[object]) -> tuple[str, ...] | None:
+def _list_stored_fields(kind: type[object]) -> Texts | None:
     """The fields of a dataclass that a tree has; None for any other type."""
     if is_dataclass(kind):
         return tuple(f.name for f in fields(kind) if not f.metadata.get("rebuilt"))

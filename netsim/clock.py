@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, FloatPair, IntArray
 
 _MIN = 1e-9
 _SHARE = 2.0**-50
@@ -66,7 +66,7 @@ class Clock:
     """
 
     first_day: date
-    changes: tuple[tuple[float, float], ...] = ()
+    changes: tuple[FloatPair, ...] = ()
 
     @classmethod
     def from_first_day(cls, first_day: date, begins_s: float) -> Clock:

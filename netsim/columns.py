@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar, dataclass_transform
 import numpy as np
 import numpy.typing as npt
 
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, IntArrayPair
 
 T = TypeVar("T")
 Array = TypeVar("Array", bound=np.ndarray)
@@ -105,7 +105,7 @@ def replace_values(column: Array, rows: IntArray, value: npt.ArrayLike) -> Array
     return new
 
 
-def match_rows(these: IntArray, those: IntArray) -> tuple[IntArray, IntArray]:
+def match_rows(these: IntArray, those: IntArray) -> IntArrayPair:
     """Where numbers that stand in both arrays, each once, stand in each of them: (k,), (k,)."""
     _, here, there = np.intersect1d(these, those, assume_unique=True, return_indices=True)
     return here, there
@@ -193,7 +193,7 @@ def number_row(ue: _Ids, model: _Ids) -> _Ids:
     return ue * MAX_STATIONS + model
 
 
-def split_row_id(row: IntArray) -> tuple[IntArray, IntArray]:
+def split_row_id(row: IntArray) -> IntArrayPair:
     """The pairs that `number_row` numbered: ue (n,), model (n,)."""
     return divmod(row, MAX_STATIONS)
 
@@ -203,8 +203,7 @@ def find_last_rows(keys: IntArray, numbers: IntArray) -> IntArray:
     -1 where it stands nowhere.
     """
     order = np.argsort(keys, kind="stable")
-    index = np.searchsorted(keys[order], numbers, "right") - 1
-    last = np.append(order, -1)[index]
+    last = np.append(order, -1)[np.searchsorted(keys[order], numbers, "right") - 1]
     is_known = np.append(keys, -1)[last] == numbers
     return np.where(is_known, last, -1)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.linalg import norm
 
 from netsim.errors import BadInput
-from netsim.units import BoolArray, FloatArray
+from netsim.units import BoolArray, FloatArray, FloatPair
 
 if TYPE_CHECKING:
     from shapely import Polygon
@@ -62,8 +62,7 @@ class Area:
 
     def contains(self, position_m: FloatArray) -> BoolArray:
         """Which of the points (..., 2) lie inside; a NaN lies outside."""
-        inside = (position_m >= self.low_m) & (position_m <= self.high_m)
-        return np.all(inside, axis=-1)
+        return np.all((position_m >= self.low_m) & (position_m <= self.high_m), axis=-1)
 
     def grow(self, by_m: float) -> Area:
         """The area with a margin on every side."""
@@ -86,7 +85,7 @@ def compute_ways(angle_rad: FloatArray) -> FloatArray:
     return np.stack([np.cos(angle_rad), np.sin(angle_rad)], axis=-1)
 
 
-def check_near(area: Area, at_m: tuple[float, float], owner: str) -> None:
+def check_near(area: Area, at_m: FloatPair, owner: str) -> None:
     """Raises BadInput where an antenna stands implausibly far from the area."""
     away_m = area.measure_farthest_corner_m(np.array([at_m]))[0]
     max_m = norm(area.side_m) + _MAX_OUTSIDE_M

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from netsim.compiled import compiled
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, IntPair, Ints
 
 _U64 = np.uint64
 Words = npt.NDArray[np.uint64]
@@ -61,7 +61,7 @@ class Rng:
     round: int = 0
 
     def uniform(
-        self, label: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
+        self, label: str, owner: npt.ArrayLike, size: Ints = (), item: npt.ArrayLike = 0
     ) -> FloatArray:
         """Uniform on the open interval (0, 1), 53 bits, shape (n, *size)."""
         words = self._draw_words(label, owner, prod(size), item)
@@ -73,7 +73,7 @@ class Rng:
         return np.minimum(unit, _BELOW_ONE, out=unit).reshape(len(words), *size)
 
     def normal(
-        self, label: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
+        self, label: str, owner: npt.ArrayLike, size: Ints = (), item: npt.ArrayLike = 0
     ) -> FloatArray:
         """Standard normal by inversion, shape (n, *size)."""
         from scipy.special import ndtri  # here, so that checking a scenario does not pay for it
@@ -82,7 +82,7 @@ class Rng:
         return ndtri(unit, out=unit)
 
     def exponential(
-        self, label: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
+        self, label: str, owner: npt.ArrayLike, size: Ints = (), item: npt.ArrayLike = 0
     ) -> FloatArray:
         """Exponential with mean 1, shape (n, *size)."""
         return -np.log(self.uniform(label, owner, size, item))
@@ -106,8 +106,7 @@ class Rng:
         """
         key = _derive_key(self.seed, self.purpose, label)
         counter = np.array([0, item & _MASK64, self.round, owner & _MASK64], dtype=_U64)
-        bits = np.random.Philox(key=np.array(key, dtype=_U64), counter=counter)
-        return np.random.Generator(bits)
+        return np.random.Generator(np.random.Philox(key=np.array(key, dtype=_U64), counter=counter))
 
     def _draw_words(
         self, label: str, owner: npt.ArrayLike, count: int, item: npt.ArrayLike
@@ -181,7 +180,7 @@ def _multiply_high(a: np.uint64, b: np.uint64) -> np.uint64:
     return b_high * a_high + (cross >> _32) + (middle >> _32)
 
 
-def _derive_key(seed: int, purpose: str, label: str) -> tuple[int, int]:
+def _derive_key(seed: int, purpose: str, label: str) -> IntPair:
     digest = hashlib.blake2b(f"{seed}\0{purpose}\0{label}".encode(), digest_size=16).digest()
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
 

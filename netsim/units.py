@@ -12,7 +12,16 @@ BoolArray = npt.NDArray[np.bool_]
 ComplexArray = npt.NDArray[np.complex128]
 Float32Array = npt.NDArray[np.float32]
 AnyFloats = npt.NDArray[np.floating[Any]]
-LatLon = tuple[float, float]
+ArrayPair = tuple[FloatArray, FloatArray]
+IntArrayPair = tuple[IntArray, IntArray]
+FloatPair = tuple[float, float]
+FloatTriple = tuple[float, float, float]
+IntPair = tuple[int, int]
+TextPair = tuple[str, str]
+Floats = tuple[float, ...]
+Ints = tuple[int, ...]
+Texts = tuple[str, ...]
+LatLon = FloatPair
 """Latitude and longitude, degrees."""
 
 SPEED_OF_LIGHT_M_S = 299_792_458.0

@@ -27,7 +27,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 from fl.power.bound import PowerLoss
 from fl.power.search import Limits, PowerPlan
 from netsim.rng import Streams
-from netsim.units import FloatArray
+from netsim.units import FloatArray, FloatPair, IntPair, Texts
 from rl.env import PowerAllocation
 from rl.policy import MOST_SEEN, MOVES_DB, compute_action, pair_layers, standardise_features
 from rl.problem import Problem, Seen
@@ -68,7 +68,7 @@ class _Noise(VectorizedActionNoise):
     training.
     """
 
-    def __init__(self, agent: DdpgAgent, shape: tuple[int, int], steps: int, seed: int) -> None:
+    def __init__(self, agent: DdpgAgent, shape: IntPair, steps: int, seed: int) -> None:
         super().__init__(NormalActionNoise(np.zeros(1), np.ones(1)), shape[0])
         self.generator = Streams(seed).derive_rng("ddpg").make_generator("noise")
         self.first = agent.exploration_noise_std
@@ -88,7 +88,7 @@ class _Noise(VectorizedActionNoise):
 class _ScheduledDdpg(DDPG):
     """DDPG whose actor learns at another rate than its critic; both fall in a straight line."""
 
-    rates: Callable[[], tuple[float, float]]
+    rates: Callable[[], FloatPair]
 
     def _update_learning_rate(
         self, optimizers: torch.optim.Optimizer | list[torch.optim.Optimizer]
@@ -159,7 +159,7 @@ class DdpgTraining:
         self.buffer.generator = Streams(seed).derive_rng("ddpg").make_generator("batch")
         self.callback = _Steps(self)
 
-    def _rates(self) -> tuple[float, float]:
+    def _rates(self) -> FloatPair:
         """Learning rates of actor and critic now."""
         share = min(self.model.num_timesteps / self.n / self.steps, 1.0)
         left = 1.0 - (1.0 - self.agent.final_rate) * share
@@ -213,7 +213,11 @@ class DdpgTraining:
         model._episode_num = int(memory["episodes"])
         model.policy.load_state_dict(to_tensors(memory["networks"]))
         for name in _LEARNT:
-            resume_optimiser(getattr(model, name).optimizer, memory["optimisers"][name])
+            optimiser = getattr(model, name).optimizer
+            state = memory["optimisers"][name]
+            whole = optimiser.state_dict()
+            whole["state"] = {int(i): to_tensors(s) for i, s in state.items()}
+            optimiser.load_state_dict(whole)
         for name in self._columns:
             kept = memory["buffer"][name]
             getattr(buffer, name)[: len(kept)] = kept
@@ -227,7 +231,7 @@ class DdpgTraining:
         self.rewards = list(memory["rewards"])
 
     @property
-    def _columns(self) -> tuple[str, ...]:
+    def _columns(self) -> Texts:
         """Of the buffer: what comes after counts for nothing without a discount."""
         return tuple(
             name for name in _COLUMNS if self.agent.discount or name != "next_observations"
@@ -385,13 +389,6 @@ class _Steps(BaseCallback):
 def save_optimiser(optimiser: torch.optim.Optimizer) -> Tree:
     """The state of an optimiser, by the number of each parameter."""
     return {str(i): to_arrays(s) for i, s in optimiser.state_dict()["state"].items()}
-
-
-def resume_optimiser(optimiser: torch.optim.Optimizer, memory: Tree) -> None:
-    """Set an optimiser to what `save_optimiser` wrote down."""
-    whole = optimiser.state_dict()
-    whole["state"] = {int(i): to_tensors(s) for i, s in memory.items()}
-    optimiser.load_state_dict(whole)
 
 
 def to_arrays(tensors: Mapping[str, torch.Tensor]) -> Tree:

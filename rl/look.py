@@ -234,8 +234,7 @@ class Look(Columns):
         h = np.take_along_axis(np.swapaxes(self.links.h, 1, 2), serving, axis=1)
         h_serving = np.take_along_axis(self.links.h, serving, axis=2)[:, :, 0]
         inner = np.abs(np.einsum("skm,skjm->skj", h_serving.conj(), h)) ** 2
-        size = sum_strength(h_serving)[..., None] * self.air.noise_w
-        return divide_or_zero(inner, size)
+        return divide_or_zero(inner, sum_strength(h_serving)[..., None] * self.air.noise_w)
 
     @cached_property
     def _strength_db(self) -> FloatArray:

@@ -23,7 +23,7 @@ from netsim.part import Part
 from netsim.radio.power import PowerContext
 from netsim.record import write_text
 from netsim.safe import open_replacement, read_content
-from netsim.units import BoolArray, FloatArray, db_from_ratio
+from netsim.units import BoolArray, FloatArray, IntPair, Ints, db_from_ratio
 from rl.look import FEATURES, OUTLOOK, Look
 from rl.problem import Observe, Problem, Seen, count_observed_values
 from rl.reward import Reward, Weighted
@@ -59,8 +59,7 @@ def observe_online(context: PowerContext, last_w: FloatArray, limits: Limits) ->
     required = divide_or(context.scale, context.required_std, 1.0) ** 2
 
     def scale_level(ratio: FloatArray, is_known: BoolArray) -> FloatArray:
-        level = db_from_ratio(np.where(is_known, ratio, 1.0)) / _FULL_DB
-        return np.where(is_known, level, 0.0)
+        return np.where(is_known, db_from_ratio(np.where(is_known, ratio, 1.0)) / _FULL_DB, 0.0)
 
     rows = (
         is_served,
@@ -116,14 +115,12 @@ class Card(PolicyCard):
         return count_observed_values(self.observe, self.ues)
 
     @property
-    def shapes(self) -> list[tuple[int, int]]:
+    def shapes(self) -> list[IntPair]:
         """Outputs and inputs of each layer."""
         return list_layer_shapes(self.n_seen, self.hidden, self.ues)
 
 
-def list_layer_shapes(
-    n_seen: int, hidden: tuple[int, ...], n_actions: int
-) -> list[tuple[int, int]]:
+def list_layer_shapes(n_seen: int, hidden: Ints, n_actions: int) -> list[IntPair]:
     """Outputs and inputs of each layer of a network."""
     return [(b, a) for a, b in pairwise([n_seen, *hidden, n_actions])]
 
@@ -153,7 +150,7 @@ class Policy:
 Described = TypeVar("Described", bound=PolicyCard)
 
 
-def list_hidden_units(layers: Layers) -> tuple[int, ...]:
+def list_hidden_units(layers: Layers) -> Ints:
     """Units of the hidden layers."""
     return tuple(len(bias) for _, bias in layers[:-1])
 

@@ -17,7 +17,7 @@ from netsim.part import FILE_NAME
 from netsim.radio.power import Power, PowerContext
 from netsim.rng import Rng
 from netsim.safe import read_file_version
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, Ints, Texts
 from rl.settings import Finite
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ RuleName = Literal[
     "rank ladder",
     "log-linear",
 ]
-PARAMETERS: dict[RuleName, tuple[str, ...]] = {
+PARAMETERS: dict[RuleName, Texts] = {
     "constant": ("p, dBW",),
     "fractional": ("p, dBW", "alpha"),
     "equal SNR": ("p, dB",),
@@ -245,6 +245,6 @@ def _decide(
 
 
 @lru_cache(maxsize=16)
-def _read_cached(load: Callable[[Path], Any], folder: Path, stamps: tuple[int, ...]) -> Any:
+def _read_cached(load: Callable[[Path], Any], folder: Path, stamps: Ints) -> Any:
     """A policy, read once as long as its files stay the same."""
     return load(folder)

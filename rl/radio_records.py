@@ -249,8 +249,7 @@ def compute_radio_costs(
         suffered = share * np.where(lost, lost_variance, drawn + decoder)
         demand = share * required
         demand = np.where(demand.sum(axis=1, keepdims=True) > 0, demand, share * variance)
-        total = demand.sum(axis=1)
-        ratio = divide_or(suffered.sum(axis=1), total, 1.0)
+        ratio = divide_or(suffered.sum(axis=1), demand.sum(axis=1), 1.0)
         hidden = np.where(rho > 0, drawn / variance, 0.0)
         hidden = hidden + 1.0 / np.maximum(sent.heard, 1e-30)
         leak = np.where(is_row & (sent.heard > 0), 1.0 / (1.0 + half_at * hidden), 0.0)

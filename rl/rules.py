@@ -33,7 +33,7 @@ import numpy as np
 from fl.power.search import Limits
 from netsim.columns import frozen
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, Floats, IntArray
 from rl.look import Look, build_silent_round
 from rl.radio_records import Air, Rounds, Rows, compute_lost_noise, judge_vectors
 from rl.reward import Figures, Reward, compute_reward_cost
@@ -54,8 +54,8 @@ class Family:
 
     name: str
     dbw: Callable[[Look, FloatArray], FloatArray]
-    start: tuple[float, ...]
-    spread: tuple[float, ...]
+    start: Floats
+    spread: Floats
 
     def __reduce__(self) -> tuple[Callable[[str], Family], tuple[str]]:
         return find_family, (self.name,)  # its function has no name of its own
@@ -291,7 +291,7 @@ round"""
 def plan_best_responses(
     look: Look,
     start_dbw: FloatArray,
-    steps_db: Sequence[tuple[float, ...]],
+    steps_db: Sequence[Floats],
     reward: Reward,
     factor: FloatArray,
 ) -> FloatArray:
@@ -319,9 +319,7 @@ def plan_best_responses(
     return limit_to_w(np.where(planned, dbw, start_dbw), limits)
 
 
-def probe_moves(
-    look: Look, dbw: FloatArray, reward: Reward, moves_db: tuple[float, ...]
-) -> FloatArray:
+def probe_moves(look: Look, dbw: FloatArray, reward: Reward, moves_db: Floats) -> FloatArray:
     """10 times what expected rounds cost more after each move of one UE alone (S, K, M), at powers
     (S, K) in dBW.
     """

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from fl.power.bound import Convergence, Criterion
 from fl.power.search import Limits
 from netsim.part import Count, OneOf, Part, Share
+from netsim.units import Ints
 from rl.reward import REWARDS, Reward, Weighted
 
 Weights = dict[str, npt.NDArray[np.float32]]
@@ -62,7 +63,7 @@ class DdpgAgent(Agent, kind="ddpg"):
     range of powers in decibels for `allocation`, and 10 dB for `online`"""
     exploration_noise_final_std: float | None = Field(0.05, ge=0, le=2)
     """its value at the end of training, reached linearly; none: constant"""
-    hidden: tuple[int, ...] = Field((128, 128), min_length=1, max_length=8)
+    hidden: Ints = Field((128, 128), min_length=1, max_length=8)
     """units of the hidden layers of actor and critic"""
     live: bool = False
     """whether the worlds that are trained on are played while it learns, each with the policy as it

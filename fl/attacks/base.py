@@ -32,7 +32,7 @@ from netsim.geometry import Area
 from netsim.part import Named
 from netsim.record import TableRows
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import ArrayPair, BoolArray, FloatArray, IntArray, IntArrayPair, Texts
 
 if TYPE_CHECKING:
     from fl.tracking.belief import Belief
@@ -107,7 +107,7 @@ class View:
     timing: Timing | None = None
     replica: Replica | None = field(default=None, metadata=REBUILT)
     renames: bool = False
-    party: tuple[IntArray, IntArray] | None = None
+    party: IntArrayPair | None = None
     asked: IntArray | None = None
 
     @property
@@ -121,12 +121,11 @@ class View:
         for model in np.unique(self.source_model[is_usable]).tolist():
             yield model, np.flatnonzero(is_usable & (self.source_model == model))
 
-    def get_standardisation(self) -> tuple[FloatArray, FloatArray]:
+    def get_standardisation(self) -> ArrayPair:
         """Centre and scale (n_source, 2) in metres of the positions behind each update row, before
         a first layer (see `FirstLayerLearner`).
         """
-        learner = cast(FirstLayerLearner, self.learner)
-        centre, scale = learner.standardisation(self.model_before)
+        centre, scale = cast(FirstLayerLearner, self.learner).standardisation(self.model_before)
         return centre[self.source_model], scale[self.source_model]
 
     @property
@@ -247,7 +246,7 @@ class Attack(Named):
     """whether it reads when updates arrive, where it is granted that"""
 
     @property
-    def files(self) -> tuple[str, ...]:
+    def files(self) -> Texts:
         """Paths of the files that it reads."""
         return ()
 

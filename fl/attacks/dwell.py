@@ -29,7 +29,7 @@ from netsim.geometry import Area
 from netsim.notice import Notices
 from netsim.part import Positive, Probability
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, FloatPair, IntArray
 
 _HourOfDay = Annotated[float, Field(ge=0, le=24)]
 HourRange = Annotated[tuple[_HourOfDay, _HourOfDay], Field(strict=False)]
@@ -43,7 +43,7 @@ _CLASSES = 48  # of time: the hours of workdays, then those of days off
 _PLACES = ("home", "work", *(f"third {k + 1}" for k in range(_MOST_THIRDS)))
 
 
-def _format_hours(hours: tuple[float, float]) -> str:
+def _format_hours(hours: FloatPair) -> str:
     return f"{hours[0]:g} to {hours[1]:g} o'clock"
 
 

@@ -227,7 +227,6 @@ class PlaceGradients:
         squares = [(side**2).sum(dim=-1) for side in (parts[0], self._activations[0])]
         excess = (len(u) * squares[0] / (squares[1] + 1.0) - n) / (2 * n) ** 0.5
         products = [(part * d).sum(dim=-1) for part, d in zip(parts, self._deltas, strict=True)]
-        product = torch.stack(products).sum(dim=0) / self._size
-        measured = torch.cat([excess, product])
+        measured = torch.cat([excess, torch.stack(products).sum(dim=0) / self._size])
         # a gradient of a network that has diverged is none
         return cast(AnyFloats, measured.nan_to_num(0.0, 0.0, 0.0).numpy())

@@ -15,7 +15,6 @@ from fl.radio_map.obstacles import CELLS
 from fl.tracking.place_grid import PlaceGrid, cross_axes
 from fl.types import Estimates, Model, RoundContext, State
 from netsim.columns import ByKey, number_row, update_means
-from netsim.geometry import Area
 from netsim.part import Count, Positive
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray
@@ -214,20 +213,14 @@ class LinkFilter(GridAttack, kind="link-filter"):
             while step_m > self.resolution_m:
                 step_m /= 2
                 floor = v + (_MISFIT_PER_M * step_m) ** 2
-                near_m = _add_neighbours(
-                    near_m[np.argsort(-gain, kind="stable")[:_KEPT]], step_m, grid.area
-                )
+                best_m = near_m[np.argsort(-gain, kind="stable")[:_KEPT], None]
+                near_m = (best_m + cross_axes(_SHIFTS, _SHIFTS) * step_m).reshape(-1, 2)
+                near_m = np.clip(near_m, grid.area.low_m, grid.area.high_m)
+                _, first = np.unique(np.round(near_m / step_m, 3), axis=0, return_index=True)
+                near_m = near_m[first]  # each once
                 gain = simulate(near_m).compute_log_likelihood(y, floor, factor)
             place_m[i] = near_m[np.argsort(-gain, kind="stable")[0]]
         return place_m
-
-
-def _add_neighbours(place_m: FloatArray, step_m: float, area: Area) -> FloatArray:
-    """The places (k, 2) and their neighbours, each once, within the area."""
-    near_m = (place_m[:, None] + (cross_axes(_SHIFTS, _SHIFTS) * step_m)).reshape(-1, 2)
-    near_m = np.clip(near_m, area.low_m, area.high_m)
-    _, first = np.unique(np.round(near_m / step_m, 3), axis=0, return_index=True)
-    return near_m[first]
 
 
 def estimate_noise_variance(square: FloatArray, grid: PlaceGrid) -> FloatArray:

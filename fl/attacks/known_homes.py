@@ -23,7 +23,7 @@ from netsim.rng import Rng
 from netsim.safe import open_regular
 from netsim.traces.source import Sheet, read_sheets
 from netsim.traces.values import quote_text
-from netsim.units import Float32Array, FloatArray, IntArray
+from netsim.units import Float32Array, FloatArray, FloatPair, IntArray, TextPair
 
 _CELL_M = 50.0
 _MOST_CELLS = 200  # of the grid of homes, a side
@@ -61,7 +61,7 @@ def load_directory(homes: str, public: Public, label: str) -> Directory:
 
 
 @lru_cache(maxsize=4)
-def read_directory(file: str, origin_deg: tuple[float, float] | None) -> Directory:
+def read_directory(file: str, origin_deg: FloatPair | None) -> Directory:
     """A CSV file with a column user, and x_m and y_m (metres of the world) or lat and lon (WGS84).
 
     Raises BadInput with one line.
@@ -98,7 +98,7 @@ def read_directory(file: str, origin_deg: tuple[float, float] | None) -> Directo
     return Directory(tuple(users), home)
 
 
-def _pick_columns(sheet: Sheet, origin_deg: tuple[float, float] | None) -> tuple[str, str]:
+def _pick_columns(sheet: Sheet, origin_deg: FloatPair | None) -> TextPair:
     """The two that tell where homes are."""
     if "user" not in sheet.header:
         raise BadInput(
@@ -132,7 +132,7 @@ class HomeLinker:
     """
 
     directory: Directory
-    home_hours: tuple[float, float]
+    home_hours: FloatPair
     outside: float
     errors: ErrorModel
 

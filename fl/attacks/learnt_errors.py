@@ -31,7 +31,7 @@ from netsim.checkpoint import from_tree, to_tree
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
 from netsim.geometry import Area
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, IntArray, IntArrayPair
 
 MAX_RANKS = 4
 """places of a UE and round that count, by descending weight"""
@@ -88,7 +88,7 @@ class OwnEstimates(Columns):
     round: IntArray = field(default_factory=no_ints)
     truth_m: FloatArray = field(default_factory=no_places)
 
-    def find_successive(self) -> tuple[IntArray, IntArray]:
+    def find_successive(self) -> IntArrayPair:
         """Entries (n,) that have one of the same UE in the round before, and those (n,)."""
         span = self.ue.max(initial=0) + 1
         key = self.round * span + self.ue
@@ -313,9 +313,7 @@ def fit_error_model(named_m: FloatArray, truth_m: FloatArray, area_m2: float) ->
     return ErrorModel(share, sigma, outlier, 0.0, gains, np.zeros((len(ranks), 2)) + offset)
 
 
-def _fit_lines(
-    precision: FloatArray, z: FloatArray, truth_m: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _fit_lines(precision: FloatArray, z: FloatArray, truth_m: FloatArray) -> ArrayPair:
     """gain (R,) and offset (R, 2) of the most probable z = offset + gain truth with precision (m,
     R), where a gain is beforehand 1 with a standard deviation of 1: it is seen, unless hardly
     anything was.

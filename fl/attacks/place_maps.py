@@ -20,7 +20,7 @@ from netsim.geometry import Area
 from netsim.notice import Notices
 from netsim.part import Positive, Share
 from netsim.rng import Rng
-from netsim.units import AnyFloats, FloatArray, IntArray
+from netsim.units import AnyFloats, FloatArray, IntArray, IntArrayPair
 
 _AT_ONCE = 8  # maps that are smoothed at once: temporary ones stay in the cache
 _REACH = 9.0  # widths: what a Gaussian has beyond is rounding
@@ -65,7 +65,7 @@ def find_map_owners(view: View) -> IntArray:
     return view.ue
 
 
-def pair_owners_with_sources(view: View) -> tuple[IntArray, IntArray]:
+def pair_owners_with_sources(view: View) -> IntArrayPair:
     """Pairs of maps and the sources that add to them: owner (k,), source (k,), every pair once."""
     pairs = np.unique(np.stack([find_map_owners(view), view.source], axis=1), axis=0)
     return pairs[:, 0], pairs[:, 1]

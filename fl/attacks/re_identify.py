@@ -37,7 +37,7 @@ from netsim.geometry import Area
 from netsim.notice import Notices
 from netsim.part import FILE_NAME, Needs
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, Texts
 
 NUMBERS = 2
 """numbers of a fingerprint: amount of data, time per bit"""
@@ -180,7 +180,7 @@ class ReIdentify(Attack, kind="re-identify"):
         return self.of.reads_the_city
 
     @property
-    def files(self) -> tuple[str, ...]:
+    def files(self) -> Texts:
         if self.homes in (None, KNOWN):
             return ()
         return (self.homes,)

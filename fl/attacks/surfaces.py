@@ -18,7 +18,7 @@ from netsim.columns import Columns, frozen, no_places, number_row
 from netsim.mobility.static import Component, Mixture
 from netsim.part import Count
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, IntPair
 
 _MISFIT = 0.1  # of a surface's energy, that its waves leave at most
 _SAME = 0.1  # rad over the grid, by which a wave that is asked for again may turn
@@ -250,7 +250,7 @@ class _AskedGrid:
     """
 
     at_m: FloatArray
-    shape: tuple[int, int]
+    shape: IntPair
     step_m: float
     grid: Lattice
     centre_m: FloatArray

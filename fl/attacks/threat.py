@@ -13,7 +13,7 @@ from fl.types import Model, Received, Timing, list_offers
 from netsim.columns import pick_even_indices
 from netsim.part import Coordinates, Count, Part
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, IntArrayPair, Texts
 from netsim.world.base_stations import BaseStation
 
 _ANTENNA_M = 10.0
@@ -180,7 +180,7 @@ class Threat(Part):
 
     @field_validator("knowledge", "operator")
     @classmethod
-    def _check_repeats(cls, knows: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_repeats(cls, knows: Texts) -> Texts:
         if twice := [word for word in knows if knows.count(word) > 1]:
             raise ValueError(f"{twice[0]!r} stands {knows.count(twice[0])} times; name it once")
         return knows
@@ -307,9 +307,7 @@ class Threat(Part):
         return np.minimum(rank // size, len(ues) // size - 1)[index]
 
 
-def _list_party(
-    ue: IntArray, number: IntArray, decoded: BoolArray, sums: IntArray
-) -> tuple[IntArray, IntArray]:
+def _list_party(ue: IntArray, number: IntArray, decoded: BoolArray, sums: IntArray) -> IntArrayPair:
     """UEs and sources (k,), every pair once: rows (n,) of UEs are in sums `number`, sources those
     of `sums`.
     """

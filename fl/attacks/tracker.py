@@ -292,5 +292,4 @@ class Tracker(Believer, kind="tracker"):
         if not len(state.sender):
             return habits
         index = np.searchsorted(sender, state.sender)
-        learnt = replace(state.habits, borrowed=habits.borrowed[index])
-        return habits.replace_rows(index, learnt)
+        return habits.replace_rows(index, replace(state.habits, borrowed=habits.borrowed[index]))

@@ -12,7 +12,7 @@ from netsim.geometry import Area
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
 from netsim.ues import Observations
-from netsim.units import FloatArray, IntArray, LatLon
+from netsim.units import FloatArray, IntArray, LatLon, Texts
 
 RECORDS_ALONE = "records by themselves"
 """offered where whether a record is learnt from depends on that record alone, so that replacing one
@@ -93,13 +93,13 @@ class Data(Part):
         return None
 
     @abstractmethod
-    def choose_models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+    def choose_models(self, cells: Texts, counts: IntArray | None) -> Texts:
         """The cells that get a model, in order; raises BadInput when a named one is not there.
 
         counts (n_cells,) is how often each will be measured, None unless `wants_counts`.
         """
 
-    def assign_models(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
+    def assign_models(self, cells: Texts, models: Texts) -> IntArray:
         """The model (an index into `models`) that learns each cell (n_cells,); -1 for none."""
         if SHARED_MODEL in self.offers:
             return np.zeros(len(cells), int)

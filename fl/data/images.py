@@ -41,8 +41,7 @@ def read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
     expected = _UNSIGNED_BYTES + dimensions
     with blame_source(path), open_regular(path, _MOST_BYTES) as raw:
         file: Any = GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
-        head = np.frombuffer(file.read(4 * (1 + dimensions)), ">u4")
-        magic, *shape = head.tolist()
+        magic, *shape = np.frombuffer(file.read(4 * (1 + dimensions)), ">u4").tolist()
         size = math.prod(shape)
         if magic != expected or not 0 < size <= _MOST_BYTES:
             raise ValueError(

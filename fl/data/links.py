@@ -15,7 +15,7 @@ from fl.types import HeldOut, Local, State, list_offers
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.ues import Observations
-from netsim.units import IntArray
+from netsim.units import IntArray, Texts
 
 MAP = "map"
 LINKS = 0
@@ -38,7 +38,7 @@ class Survey:
 class _OneModelData(Data):
     """Data of all cells that one model learns from."""
 
-    def assign_models(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
+    def assign_models(self, cells: Texts, models: Texts) -> IntArray:
         return np.zeros(len(cells), int)
 
 
@@ -100,7 +100,7 @@ class LinkMeasurements(_OneModelData, kind="links"):
             )
         return ""
 
-    def choose_models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+    def choose_models(self, cells: Texts, counts: IntArray | None) -> Texts:
         if self.hold_out_stations >= len(cells):
             raise BadInput(
                 f"learning.data.hold_out_stations: {self.hold_out_stations} of {len(cells)} base "
@@ -152,8 +152,7 @@ class LinkMeasurements(_OneModelData, kind="links"):
 
 def _draw_first(lots: Rng, subject: str, numbers: IntArray, count: int) -> IntArray:
     """`count` of numbers (n,), the first of a random order."""
-    lot = lots.uniform(f"hold out {subject}", numbers)
-    return numbers[np.argsort(lot, kind="stable")[:count]]
+    return numbers[np.argsort(lots.uniform(f"hold out {subject}", numbers), kind="stable")[:count]]
 
 
 AREA = "area"
@@ -170,7 +169,7 @@ class Positions(_OneModelData, kind="positions"):
     offers = frozenset({"positions", HELD_OUT_PLACES})
     scores_round_alone = True
 
-    def choose_models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+    def choose_models(self, cells: Texts, counts: IntArray | None) -> Texts:
         return (AREA,)
 
     def take(

@@ -29,7 +29,7 @@ from netsim.errors import BadInput
 from netsim.part import Amount, Count
 from netsim.rng import Rng
 from netsim.ues import Observations
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, Texts
 
 SESSION_GAP_S = 900.0
 
@@ -75,7 +75,7 @@ class CellSignals(Data):
     def wants_counts(self) -> bool:
         return self.cell == "busiest"
 
-    def choose_models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+    def choose_models(self, cells: Texts, counts: IntArray | None) -> Texts:
         if self.cell == STRONGEST:
             return (STRONGEST,)
         if self.cell == "all":

@@ -23,13 +23,11 @@ from netsim.geometry import Area
 from netsim.part import FileName
 from netsim.safe import read_file_version
 from netsim.traces.table import GLOBE, Coordinates
-from netsim.units import LatLon
+from netsim.units import IntPair, LatLon, Texts
 
 
 @lru_cache(maxsize=2)
-def _load_file(
-    file: str, version: tuple[int, int], features: tuple[str, ...], label: str
-) -> SampleSet:
+def _load_file(file: str, version: IntPair, features: Texts, label: str) -> SampleSet:
     """The samples of a file, which is read again when its version is another."""
     with blame_source(file):
         columns = read_table(open_table(Path(file)), features, label)
@@ -58,7 +56,7 @@ class Samples(OwnedSamples, kind="samples"):
     file: FileName | None = None
     """an .npz, a .parquet, or a folder of images (png, jpg; grey or RGB) with a folder per class;
     none: arrays of Python alone"""
-    features: tuple[str, ...] = ()
+    features: Texts = ()
     """columns of a table that are inputs x; none: x"""
     label: str = Field("y", min_length=1)
     """column of a table that is the label y"""

@@ -18,7 +18,7 @@ from netsim.columns import frozen, number_row
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.ues import Observations
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, IntArrayPair, Texts
 
 Count = Annotated[int, Field(ge=1, le=100_000_000)]
 Counts = Count | Annotated[tuple[Count, ...], Field(min_length=1)] | None
@@ -57,7 +57,7 @@ class OwnedSamples(Data):
     def load(self) -> SampleSet:
         """The samples; raises BadInput where they cannot be read."""
 
-    def choose_models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+    def choose_models(self, cells: Texts, counts: IntArray | None) -> Texts:
         return (self.kind,)
 
     def read_sample_format(self) -> SampleFormat | None:
@@ -83,7 +83,7 @@ class OwnedSamples(Data):
             out[index] = draw_held_out(ue, self.hold_out, rng)
         return SampleOwners(index, ue, out, np.full(n_ue, -np.inf))
 
-    def _deal(self, samples: SampleSet, n_ue: int, rng: Rng) -> tuple[IntArray, IntArray]:
+    def _deal(self, samples: SampleSet, n_ue: int, rng: Rng) -> IntArrayPair:
         """Samples (M,) that have an owner, and their UEs (M,), ascending."""
         pool = np.flatnonzero(~samples.held_out)
         size = np.resize(self.samples or max(len(pool) // n_ue, 1), n_ue)

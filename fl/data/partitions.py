@@ -11,7 +11,7 @@ from fl.data.samples import SampleSet
 from netsim.errors import BadInput
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
-from netsim.units import IntArray
+from netsim.units import IntArray, IntArrayPair
 
 
 class Division(Part):
@@ -20,7 +20,7 @@ class Division(Part):
     kind: str = ""
 
     @abstractmethod
-    def deal(self, samples: SampleSet, size: IntArray, rng: Rng) -> tuple[IntArray, IntArray]:
+    def deal(self, samples: SampleSet, size: IntArray, rng: Rng) -> IntArrayPair:
         """Samples (M,) with an owner, and the UEs (M,), ascending, that own them; BadInput where it
         lacks classes or places.
 
@@ -33,7 +33,7 @@ class Partition(Division):
     (`deal_decks`).
     """
 
-    def deal(self, samples: SampleSet, size: IntArray, rng: Rng) -> tuple[IntArray, IntArray]:
+    def deal(self, samples: SampleSet, size: IntArray, rng: Rng) -> IntArrayPair:
         label = samples.label
         if label is None:
             raise BadInput(
@@ -186,7 +186,7 @@ class QuantitySkew(Division, kind="quantity"):
         "(quantity skew)"
     )
 
-    def deal(self, samples: SampleSet, size: IntArray, rng: Rng) -> tuple[IntArray, IntArray]:
+    def deal(self, samples: SampleSet, size: IntArray, rng: Rng) -> IntArrayPair:
         count = len(samples)
         devices = len(size)
         if self.alpha is not None and count >= devices:
@@ -194,8 +194,7 @@ class QuantitySkew(Division, kind="quantity"):
             share = draw.dirichlet(np.full(devices, self.alpha))
             size = 1 + draw.multinomial(count - devices, share)
         ue = np.repeat(np.arange(devices), size)[:count]
-        order = np.argsort(rng.draw_keys("deck", 0, count), kind="stable")
-        return order[: len(ue)], ue
+        return np.argsort(rng.draw_keys("deck", 0, count), kind="stable")[: len(ue)], ue
 
 
 class NearPlace(Division, kind="place"):
@@ -210,7 +209,7 @@ class NearPlace(Division, kind="place"):
         "(iNaturalist-Geo)"
     )
 
-    def deal(self, samples: SampleSet, size: IntArray, rng: Rng) -> tuple[IntArray, IntArray]:
+    def deal(self, samples: SampleSet, size: IntArray, rng: Rng) -> IntArrayPair:
         from scipy.spatial import cKDTree
 
         place = samples.place
@@ -219,8 +218,7 @@ class NearPlace(Division, kind="place"):
                 "learning.data.partition: place divides samples by where they are, and they have "
                 "no places; take quantity, or dirichlet"
             )
-        lots = rng.draw_keys("seeds", 0, len(place))
-        seed = np.argsort(lots, kind="stable")[: len(size)]
+        seed = np.argsort(rng.draw_keys("seeds", 0, len(place)), kind="stable")[: len(size)]
         owner = cKDTree(place[seed]).query(place)[1]
         owner[seed] = np.arange(len(seed))  # also of several at one place
         order = np.argsort(owner, kind="stable")

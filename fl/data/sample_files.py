@@ -183,8 +183,7 @@ def check_samples(source: str, columns: dict[str, Array]) -> SampleSet:
     if "x" in checked:
         inputs = checked["x"]
         largest = 255.0 if inputs.dtype == np.uint8 else 1.0
-        classes = _count_classes(source, y)
-        sample_format = SampleFormat(inputs.shape[1:] or (1,), classes, largest)
+        sample_format = SampleFormat(inputs.shape[1:] or (1,), _count_classes(source, y), largest)
         x = StoredRows(inputs.reshape(count, -1), np.arange(count))
     time_s = checked.get("time_s", np.zeros(count)).astype(float)
     return SampleSet(

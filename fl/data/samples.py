@@ -36,8 +36,7 @@ class StoredRows:
         return cls(pieces[0].array, np.concatenate([piece.index for piece in pieces]))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        native = self.array.dtype.newbyteorder("=")
-        return np.array(self.array[self.index], dtype or native)
+        return np.array(self.array[self.index], dtype or self.array.dtype.newbyteorder("="))
 
 
 @frozen
@@ -139,13 +138,6 @@ def recall_samples(
     if max_earlier is not None:
         for i in np.flatnonzero(end - first > max_earlier):  # only they draw
             unit = rng.uniform("recall", rows[i : i + 1], (max_earlier,))[0]
-            chosen[i + 1] = first[i] + _draw_spread(end[i] - first[i], max_earlier, unit)
+            edge = np.arange(max_earlier + 1) * (end[i] - first[i]) // max_earlier
+            chosen[i + 1] = first[i] + edge[:-1] + (unit * np.diff(edge)).astype(np.int64)
     return past.select(np.concatenate(chosen)).add(fresh).to_local(rows)
-
-
-def _draw_spread(count: int, n_drawn: int, unit: FloatArray) -> IntArray:
-    """Draw `n_drawn` of the numbers below count in order: one of each stretch, by unit
-    (n_drawn,).
-    """
-    edge = np.arange(n_drawn + 1) * count // n_drawn
-    return edge[:-1] + (unit * np.diff(edge)).astype(np.int64)

@@ -40,7 +40,7 @@ from netsim.columns import frozen, no_floats
 from netsim.notice import Notices
 from netsim.part import Count, Needs, Positive, Probability
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, Floats, IntArray
 
 PRINTED = "record-as-printed"
 """the unit of an account that repeats a source's own claim: never added to a true one"""
@@ -413,7 +413,7 @@ class Changes:
 
     epsilon: float | None = None
     last: FloatArray | None = None
-    moved: tuple[float, ...] = ()
+    moved: Floats = ()
 
 
 class Arb(Budgeted, kind="arb"):
@@ -462,6 +462,5 @@ class Arb(Budgeted, kind="arb"):
         newest_sum = sum_received(received, weights, facts.public.n_model, state.scale)
         moved = rule.moved
         if rule.last is not None:
-            distance = float(np.linalg.norm(newest_sum - rule.last))
-            moved = (*moved, distance)[-2:]
+            moved = (*moved, float(np.linalg.norm(newest_sum - rule.last)))[-2:]
         return replace(rule, last=newest_sum, moved=moved)

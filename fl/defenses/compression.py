@@ -8,7 +8,7 @@ from fl.types import Local, RoundContext, State, Updates
 from netsim.columns import split_blocks
 from netsim.part import Share
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray
 
 _BLOCK = 2048  # numbers that a cosine transform mixes; a power of two, which it is fast for
 _TOGETHER = 64  # rows that are transformed at once
@@ -48,22 +48,12 @@ class Projection(Defense, kind="projection"):
         sign = np.where(rng.draw_keys("signs", 0, d) < 0.5, -1.0, 1.0)
         dropped = np.argsort(rng.draw_keys("coordinates", 0, d), kind="stable")[self.dimension :]
         values = np.array(updates.rows(slice(None)))
+        # P P^T u; rounding changes a norm by less than what clips leave room for, (d + 8) units
         for rows in split_blocks(len(values), _TOGETHER):
-            values[rows] = _project_rows(values[rows], place, sign, dropped)
+            mixed = _transform(values[rows, place] * sign, inverse=False)
+            mixed[:, dropped] = 0.0
+            values[rows, place] = _transform(mixed, inverse=True) * sign
         return updates.with_values(values, updates.bound), state, []
-
-
-def _project_rows(
-    rows: FloatArray, place: IntArray, sign: FloatArray, dropped: IntArray
-) -> FloatArray:
-    """P P^T u of rows u (n, d); rounding changes a norm by less than what clips leave room for, (d
-    + 8) units.
-    """
-    mixed = _transform(rows[:, place] * sign, inverse=False)
-    mixed[:, dropped] = 0.0
-    out = np.empty_like(rows)
-    out[:, place] = _transform(mixed, inverse=True) * sign
-    return out
 
 
 def _transform(rows: FloatArray, inverse: bool) -> FloatArray:
@@ -106,8 +96,7 @@ class TopK(Defense, kind="top-k"):
         values = np.array(updates.rows(slice(None)))
         if k < d:
             for row in values:  # one at a time: the places of the numbers need no memory then
-                smallest = np.argpartition(np.abs(row), d - k)[: d - k]
-                row[smallest] = 0.0
+                row[np.argpartition(np.abs(row), d - k)[: d - k]] = 0.0
         return updates.with_values(values, None), state, []
 
 

@@ -137,8 +137,7 @@ class Gaussian(Defense, kind="gaussian"):
         if isinstance(state, DailySpend):
             spent = state.mu2 if facts.day == state.day else np.zeros_like(state.mu2)
             spent = spent + np.bincount(updates.ue, spend.compute_cost(False), len(spent))
-            costliest = max(state.costliest, spent.max(initial=0.0))
-            state = DailySpend(facts.day, spent, costliest)
+            state = DailySpend(facts.day, spent, max(state.costliest, spent.max(initial=0.0)))
         return updates.add_noise(std, "noise", rng), state, [spend]
 
     def _compute_noise_factors(self, ue: IntArray) -> FloatArray:
@@ -337,8 +336,7 @@ class DistributedGaussian(Defense, kind="distributed-gaussian"):
         self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
     ) -> Protected:
         bound = updates.promise
-        whole = self.noise_multiplier * bound.sensitivity
-        std = np.full(len(updates.ue), whole)
+        std = np.full(len(updates.ue), self.noise_multiplier * bound.sensitivity)
         share = std / np.sqrt(facts.count_honest(self.honest_share))
         spend = bound.zeroed.spend(self.label, updates.ue, updates.model, std, self.delta)
         return updates.add_noise(share, "noise", rng), state, [spend]

@@ -15,7 +15,7 @@ from netsim.columns import average_or_nan, divide_or_zero, frozen
 from netsim.geometry import Area, compute_ways
 from netsim.notice import Notices
 from netsim.rng import Rng
-from netsim.units import FloatArray
+from netsim.units import ArrayPair, FloatArray
 
 KAPPA_M2 = 100.0
 _ANGLES = 32
@@ -129,13 +129,13 @@ class Alignment:
             value = np.maximum(score, value)
         return sigma2
 
-    def _try_ramp(self, angle: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _try_ramp(self, angle: FloatArray, slope: FloatArray) -> ArrayPair:
         """sigma^2 (n, M) of a direction and slope a row, and its J (n,)."""
         way = compute_ways(angle) * slope[:, None]
         sigma2 = self.fill_budget(way @ self.centre_m.T)
         return sigma2, self.compute_objective_m2(sigma2)
 
-    def _find_best_ramp(self) -> tuple[FloatArray, FloatArray]:
+    def _find_best_ramp(self) -> ArrayPair:
         """Direction and slope of the best ramp of the table for each row (n,).
 
         Ramps are scored as if they lay on nothing: the gradient's cells are few.
@@ -236,8 +236,7 @@ class ShapedNoise(Defense):
         largest = np.abs(rows).max(axis=1, keepdims=True)
         g = divide_or_zero(rows, largest) ** 2
         sigma2 = self.compute_variance(g, local, facts)
-        unit = rng.normal("noise", updates.row, (updates.n_parameters,))
-        noise = np.sqrt(sigma2) * unit
+        noise = np.sqrt(sigma2) * rng.normal("noise", updates.row, (updates.n_parameters,))
         energy = g.sum(axis=1)
         live = energy > 0
         noise_energy = (noise**2).sum(axis=1)[live]

@@ -187,8 +187,7 @@ class Skellam(Defense, kind="skellam"):
             l1_sensitivity=np.full(n, min(moved**2, np.sqrt(d) * moved)),
         )
         sent = rotate_rows(steps, order, sign, is_inverse=True) * grain
-        ring = Ring(order, sign, grain, state.figures)
-        return updates.with_values(sent, None), ring, [spend]
+        return updates.with_values(sent, None), Ring(order, sign, grain, state.figures), [spend]
 
     def finish(
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: Ring, rng: Rng

@@ -18,7 +18,7 @@ import numpy as np
 from netsim.columns import no_places
 from netsim.compiled import compiled
 from netsim.geometry import Area
-from netsim.units import FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, IntArray
 
 
 def project_points(points_m: FloatArray, directions: int) -> FloatArray:
@@ -213,7 +213,7 @@ def find_density_peaks(
     return find_highest_peaks(x, y, sum_gaussians(points_m, weight, x, y, width_m), count)
 
 
-def build_density_axes(area: Area, width_m: float) -> tuple[FloatArray, FloatArray]:
+def build_density_axes(area: Area, width_m: float) -> ArrayPair:
     """Coordinates x (p,) and y (q,) of a grid over the area in steps of at most width_m / 3, or of
     400 a side.
     """

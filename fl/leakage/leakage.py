@@ -40,7 +40,7 @@ from netsim.mobility.base import Places
 from netsim.part import Count, Part
 from netsim.record import Row, TableRows
 from netsim.rng import Rng
-from netsim.units import FloatArray
+from netsim.units import ArrayPair, FloatArray
 
 NAN = float("nan")
 _STEPS = ("step_error_m", "walk_error_m", "step_no_motion_m", "walk_no_motion_m")
@@ -397,7 +397,7 @@ def _measure_nearness(
     return row
 
 
-def _collect_estimates(estimates: list[TrackEstimates]) -> tuple[FloatArray, FloatArray]:
+def _collect_estimates(estimates: list[TrackEstimates]) -> ArrayPair:
     """All centroids and places (n, 2) of a UE so far, with weights (n,)."""
     points_m = list[FloatArray]()
     weights = list[FloatArray]()

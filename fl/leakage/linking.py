@@ -38,7 +38,7 @@ from netsim.columns import Columns, frozen, no_floats, no_ints, no_places, repla
 from netsim.geometry import Area
 from netsim.record import Row, TableRows
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, Texts
 
 CONFUSED_BITS = 0.4
 """entropy above which a track counts as lost"""
@@ -183,7 +183,7 @@ def record_links(
 
 
 def tabulate_identification(
-    identities: Identities, directory: Directory, users: tuple[str, ...], names: Names
+    identities: Identities, directory: Directory, users: Texts, names: Names
 ) -> Row:
     """A row of the table `identities` without round, time and attack; users (n_ue,): the name of
     each UE.

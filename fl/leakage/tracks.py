@@ -20,7 +20,7 @@ import numpy as np
 from fl.types import Estimates, Local, find_place_kind, rank_place
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
 from netsim.geometry import Area
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, IntPair
 
 _POSITIONS_M = (-1e9, 1e9)  # wider than any plane of the globe
 MAX_NAMED = 2
@@ -206,7 +206,7 @@ class Track:
         )
 
 
-Tracks = dict[tuple[int, int], Track]
+Tracks = dict[IntPair, Track]
 """By UE and model."""
 
 

@@ -1,7 +1,7 @@
 """The learner slot: the model, local training, and evaluation."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf, nan
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -22,10 +22,10 @@ from fl.types import (
     Updates,
 )
 from netsim.geometry import Area
-from netsim.notice import Notice
+from netsim.notice import Notices
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, IntArray, Texts
 
 if TYPE_CHECKING:
     from fl.networks.mlp import Mlp
@@ -45,7 +45,7 @@ class Learner(Part):
     """
 
     kind: str = ""
-    phases: ClassVar[tuple[str, ...]] = ("all",)
+    phases: ClassVar[Texts] = ("all",)
     grid_phase: ClassVar = ""
     """the phase whose updates lie on a grid (see `GridLearner`); empty for a learner without one"""
     most_held_out: ClassVar = 2000
@@ -108,7 +108,7 @@ class Learner(Part):
         """
         return ""
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         if self.discloses and prepared.has_epsilon:
             yield notice("data-published", kind=self.kind_name(), what=self.discloses)
 
@@ -249,7 +249,7 @@ class Learner(Part):
         """
         return np.full(len(data.ue), nan)
 
-    def list_answer_axes_m(self, area: Area) -> tuple[FloatArray, FloatArray] | None:
+    def list_answer_axes_m(self, area: Area) -> ArrayPair | None:
         """Coordinates x (n,) and y (m,) of the places in the area that answers name, thinned; None:
         they name any.
         """
@@ -298,7 +298,7 @@ class FirstLayerLearner(Learner):
     """
 
     @abstractmethod
-    def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def first_layer(self, updates: FloatArray) -> ArrayPair:
         """dW (n, hidden, 2) and db (n, hidden) of update rows (n, d)."""
 
     @property
@@ -315,7 +315,7 @@ class FirstLayerLearner(Learner):
             return np.sqrt((db**2).mean(axis=1)) / self.update_over_gradient
 
     @abstractmethod
-    def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:
+    def standardisation(self, model: Model) -> ArrayPair:
         """Centre and scale (n_model, 2) in metres: z = (x - centre) / scale."""
 
 

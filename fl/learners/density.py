@@ -23,13 +23,22 @@ from netsim.columns import frozen, pick_even_indices, rank_values, split_blocks
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
-from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
+from netsim.units import (
+    ArrayPair,
+    BoolArray,
+    ComplexArray,
+    FloatArray,
+    Floats,
+    IntArray,
+    IntArrayPair,
+    Ints,
+)
 
 _SAMPLE = 10  # the bandwidth is a mean over a random tenth of the asked places, as in the paper
 TERMS = 1000  # terms of a sum that are multiplied at once: they stay within the cache
 NUMBERS = 4_000_000  # numbers of written-out rows that are made at once
 
-Factors = list[tuple[FloatArray, FloatArray]]
+Factors = list[ArrayPair]
 """Pairs of (..., terms, P) and (..., terms, Q): a surface is the sum over pairs and terms of their
 outer products."""
 
@@ -198,7 +207,7 @@ class SurfaceUpdates(Updates):
             for fx, fy in parts
         ]
 
-    def _group_alike(self, rows: IntArray, max_samples: int) -> Iterator[tuple[IntArray, IntArray]]:
+    def _group_alike(self, rows: IntArray, max_samples: int) -> Iterator[IntArrayPair]:
         """Places (r,) in `rows` that have equally many samples s, and these (r, s), in bounded
         blocks.
         """
@@ -241,12 +250,12 @@ class Density(SurfaceLearner, kind="density"):
     n_features: int | Literal["exact"] = 1
     """number of random features (waves) of a UE (B), 0 for a constant; or exact, the kernel
     itself"""
-    bandwidth_m: float | tuple[float, ...] | None = None
+    bandwidth_m: float | Floats | None = None
     """bandwidth of the kernel (h), m, or several in one request; none: derived from `neighbours`"""
     neighbours: int | None = Field(None, ge=1, le=100_000)
     """bandwidth as the mean distance to the k-th nearest position among those sampled in the first
     round, over a random tenth of them; these positions are published (k); none: bandwidth_m"""
-    grid: tuple[int, ...] = Field((100, 100), min_length=1, max_length=2)
+    grid: Ints = Field((100, 100), min_length=1, max_length=2)
     """number of grid points from west to east and from south to north; one number: a line through
     the centre"""
     area_m: tuple[float, float, float, float] | None = None
@@ -285,7 +294,7 @@ class Density(SurfaceLearner, kind="density"):
         return self
 
     @property
-    def _given_bandwidths_m(self) -> tuple[float, ...]:
+    def _given_bandwidths_m(self) -> Floats:
         if self.bandwidth_m is None:
             return ()
         if isinstance(self.bandwidth_m, tuple):
@@ -322,13 +331,13 @@ class Density(SurfaceLearner, kind="density"):
         size = len(constants["bandwidth_m"]) * len(x_m) * len(y_m)
         return Model(np.zeros((public.n_model, size)), constants)
 
-    def _list_axes_m(self, area: Area) -> tuple[FloatArray, FloatArray]:
+    def _list_axes_m(self, area: Area) -> ArrayPair:
         """Coordinates x (P,) and y (Q,) of the grid over an area; a line: through its centre."""
         sides = zip(area.low_m, area.high_m, self.grid, strict=False)
         x_m, *more = [np.linspace(*side) for side in sides]
         return x_m, more[0] if more else area.centre_m[1:]
 
-    def list_answer_axes_m(self, area: Area) -> tuple[FloatArray, FloatArray]:
+    def list_answer_axes_m(self, area: Area) -> ArrayPair:
         """Those of its grid, at most 100 each."""
         x, y = self._list_axes_m(Area(*self.area_m) if self.area_m else area)
         x = x[(x >= area.x_min_m) & (x <= area.x_max_m)]
@@ -416,10 +425,9 @@ class Density(SurfaceLearner, kind="density"):
         c = model.constants
         h = c["bandwidth_m"][0]
         position_m = held_out.x[held_out.model == model_index]
-        places = self._flatten(position_m, c["y_m"][0])
-        return compute_kernel_density(places, h, c["x_m"], c["y_m"])
+        return compute_kernel_density(self._flatten(position_m, c["y_m"][0]), h, c["x_m"], c["y_m"])
 
-    def _pair_maps(self, model: Model, held_out: HeldOut) -> list[tuple[FloatArray, FloatArray]]:
+    def _pair_maps(self, model: Model, held_out: HeldOut) -> list[ArrayPair]:
         """(estimate, exact) at the first bandwidth, (P, Q) each, of every model that has places."""
         estimate = self.to_surfaces(model, model.parameters)[:, 0]
         return [

@@ -101,6 +101,5 @@ class Flower(TorchNet, kind="flower"):
                 for metrics in reply.metric_records.values():
                     count[i] = metrics.get("num-examples", count[i])
                 memory = recorddict_to_proto(context.state)
-            content = memory.SerializeToString(deterministic=True)
-            states[row] = np.frombuffer(content, np.uint8)
+            states[row] = np.frombuffer(memory.SerializeToString(deterministic=True), np.uint8)
         return DenseUpdates(data.ue, data.model, count, values), states

@@ -26,7 +26,7 @@ from fl.types import (
 )
 from netsim.columns import split_blocks
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, IntArray
 
 Read = Callable[[Local], Local]
 _OF_RECORDS = ("biased first layer", "record gradient", "record gradients", PLACE_GRADIENTS)
@@ -48,7 +48,7 @@ class PositionNet(LocalTraining, LayeredLearner):
     """options of central training; the learning rate falls from this one to 0"""
 
     @staticmethod
-    def standardise_by_area(public: Public) -> tuple[FloatArray, FloatArray]:
+    def standardise_by_area(public: Public) -> ArrayPair:
         """Centre and scale (n_model, 2), m: centre of the area, and half its side / sqrt(3)."""
         centre = np.tile(public.area.centre_m, (public.n_model, 1))
         return centre, np.tile(public.area.side_m / 2 / np.sqrt(3.0), (public.n_model, 1))
@@ -69,8 +69,7 @@ class PositionNet(LocalTraining, LayeredLearner):
         error = self.predict_dbm(model, held_out.model, held_out.x) - held_out.y
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             rmse_db = np.sqrt((error**2).mean())
-            relative = np.abs(error / held_out.y).mean()
-            return {"rmse_db": rmse_db, "mape_percent": 100 * relative}
+            return {"rmse_db": rmse_db, "mape_percent": 100 * np.abs(error / held_out.y).mean()}
 
     @abstractmethod
     def build_net(self, model: Model) -> Any:
@@ -82,7 +81,7 @@ class PositionNet(LocalTraining, LayeredLearner):
 
     def _prepare_samples(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray | None
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> ArrayPair:
         """Inputs (N, p) and targets (N,) of the network, of samples x and labels y (N,)."""
         c = model.constants
         target = np.zeros(len(x))
@@ -189,8 +188,7 @@ class PositionNet(LocalTraining, LayeredLearner):
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
         z, target = self._prepare_samples(model, model_of, x, y)
-        net = self.build_net(model)
-        return net.compute_sample_gradients(model.parameters, model_of, z, target)
+        return self.build_net(model).compute_sample_gradients(model.parameters, model_of, z, target)
 
     def compute_record_gradient_norms(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray
@@ -232,9 +230,9 @@ class PositionNet(LocalTraining, LayeredLearner):
             return self.learning_rate
         return nan
 
-    def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def first_layer(self, updates: FloatArray) -> ArrayPair:
         weights = self.select_layer(updates, 1)
         return weights[:, :2].transpose(0, 2, 1), weights[:, -1]
 
-    def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:
+    def standardisation(self, model: Model) -> ArrayPair:
         return model.constants["centre_m"], model.constants["scale_m"]

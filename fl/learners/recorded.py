@@ -12,7 +12,7 @@ from fl.learners.recorded_updates import CARD, UpdateCard, UpdateFile, require
 from fl.types import DenseUpdates, HeldOut, Local, Metrics, Model, Public, Updates
 from netsim.columns import no_ints, number_row
 from netsim.errors import BadInput
-from netsim.part import FileName
+from netsim.part import FileName, Needs
 from netsim.rng import Rng
 from netsim.units import IntArray
 from netsim.world.world import World
@@ -53,7 +53,7 @@ class Recorded(Learner, kind="recorded"):
         return self.of
 
     @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
+    def needs(self) -> Needs:  # type: ignore[override]
         """What the learner `of` needs."""
         return self.of.needs
 

@@ -21,7 +21,7 @@ from netsim.columns import MAX_STATIONS
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.safe import open_regular, read_content
-from netsim.units import FloatArray
+from netsim.units import FloatArray, FloatPair, IntPair
 
 CARD = "card.json"
 _MAX_CARD_BYTES = 1 << 28
@@ -49,7 +49,7 @@ class UpdateFile(Part):
     """name of the UE and number of the model, from 0, of each row (n,)"""
     numbers: int
     """numbers of a row (d)"""
-    models: tuple[int, int]
+    models: IntPair
     """shape of the models (n_model, D)"""
 
     def read(self, folder: Path) -> dict[str, FloatArray]:
@@ -86,9 +86,7 @@ class UpdateCard(Part):
     same: dict[str, Any] = Field(default_factory=dict)
     """what must be the same now: area_m, west, south, east and north end of the world, and keys of
     the learner `of`"""
-    constants: dict[Literal["centre_m", "scale_m"], tuple[float, float]] = Field(
-        default_factory=dict
-    )
+    constants: dict[Literal["centre_m", "scale_m"], FloatPair] = Field(default_factory=dict)
     """centre and scale of standardised positions; none: those of the learner `of`"""
     rounds: int
     """rounds that there were; in one without a file no UE trained"""

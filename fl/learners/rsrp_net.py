@@ -17,7 +17,7 @@ from fl.types import Local, Metrics, Model, Public
 from netsim.columns import pick_even_indices
 from netsim.part import Part
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, Ints
 
 if TYPE_CHECKING:
     from fl.networks.mlp import Mlp
@@ -124,7 +124,7 @@ class RsrpNet(PositionNet, RegressionTraining, _Profiled, kind="rsrp-net"):
     however small. A proven bound of a record needs `precision: 64`.
     """
 
-    hidden: tuple[int, ...] = Field((256, 128), min_length=1, max_length=8)
+    hidden: Ints = Field((256, 128), min_length=1, max_length=8)
     """units of each hidden layer"""
     activation: Literal["elu", "tanh", "sigmoid", "relu"] = Field(
         default_factory=_get_profile_default("activation")

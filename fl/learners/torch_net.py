@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
@@ -23,10 +22,10 @@ from fl.types import (
     Updates,
 )
 from netsim.errors import BadInput
-from netsim.notice import Notice
+from netsim.notice import Notices
 from netsim.part import CODE_NAME, read_source
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from torch import nn
@@ -142,7 +141,7 @@ class TorchNet(PositionNet, kind="torch"):
         """Fully connected layers with biases; two before the module was imported."""
         return 2 if self._net is None else len(self._net.layers)
 
-    def notices(self, prepared: Prepared) -> Iterator[Notice]:
+    def notices(self, prepared: Prepared) -> Notices:
         yield from super().notices(prepared)
         if self._net is not None and self._net.one_by_one:
             yield notice("trained-one-by-one", reason=self._net.one_by_one)
@@ -201,8 +200,7 @@ class TorchNet(PositionNet, kind="torch"):
         samples = public.samples
         parameters = self._build(samples).draw_parameters(public.n_model, rng)
         if samples is None:
-            constants = self.compute_constants(*self.standardise_by_area(public))
-            return Model(parameters, constants)
+            return Model(parameters, self.compute_constants(*self.standardise_by_area(public)))
         numbers = np.array([*samples.shape, samples.classes, samples.largest], float)
         return Model(parameters, {"format": np.tile(numbers, (public.n_model, 1))})
 
@@ -268,7 +266,7 @@ class TorchNet(PositionNet, kind="torch"):
 
     def _prepare_samples(
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray | None
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> ArrayPair:
         if "format" not in model.constants:
             return super()._prepare_samples(model, model_of, x, y)
         return x, np.zeros(len(x)) if y is None else y

@@ -15,7 +15,7 @@ from fl.types import Model
 from netsim.columns import frozen, no_floats
 from netsim.errors import BadInput
 from netsim.part import Named, Positive
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import ArrayPair, BoolArray, FloatArray, IntArray
 
 
 @frozen
@@ -228,7 +228,7 @@ class GradientRegression(Inference, kind="gradient-regression"):
 
     def _explain_update(
         self, view: View, source: int, x: FloatArray, y: FloatArray
-    ) -> tuple[FloatArray, FloatArray] | None:
+    ) -> ArrayPair | None:
         """W P (n, n) and -W G u / s^2 (n,) of an update, records x (n, p), y (n,); None of a
         network that diverged.
         """

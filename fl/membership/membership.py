@@ -241,8 +241,7 @@ def _draw_records(
     paired = local.y is not None and (held_out.ue < 0).any()
     if paired:
         # as many of each class as the rarer side allows, no record in two pairs
-        labels = np.concatenate([y[member], held_out.y])
-        classes, number = np.unique(labels, return_inverse=True)
+        classes, number = np.unique(np.concatenate([y[member], held_out.y]), return_inverse=True)
         left, right = np.split(number, [len(member)])
         left = _rank_records(left, rng, "members paired") * len(classes) + left
         right = _rank_records(right, rng, "others paired") * len(classes) + right

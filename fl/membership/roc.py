@@ -13,7 +13,7 @@ from math import nan
 import numpy as np
 
 from netsim.columns import rank_values
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, FloatTriple, IntArray
 
 Z_95 = 1.959963984540054
 """half the width of a normal law's 95 % interval, in standard deviations"""
@@ -26,7 +26,7 @@ def compute_auc_with_interval(
     member: BoolArray,
     group: IntArray | None = None,
     before: FloatArray | None = None,
-) -> tuple[float, float, float]:
+) -> FloatTriple:
     """Probability that a member scores above a non-member, ties half; and its 95 % interval.
 
     before : of scores of the same records, the probability of which is subtracted.
@@ -68,7 +68,7 @@ def compute_auc_with_interval(
 
 def compute_tpr_percent_with_interval(
     score: FloatArray, member: BoolArray, group: IntArray | None = None, fpr: float = 0.01
-) -> tuple[float, float, float]:
+) -> FloatTriple:
     """Percent of members above a threshold that at most a share `fpr` of non-members exceeds;
     Wilson's 95 % interval.
 

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.membership.base import AskedRecords, Inference
-from netsim.units import BoolArray, FloatArray
+from netsim.units import ArrayPair, BoolArray, FloatArray
 
 
 class ShadowInference(Inference):
@@ -96,7 +96,7 @@ def _compute_phi(query: AskedRecords, loss: FloatArray) -> FloatArray:
     return -np.cbrt(loss)
 
 
-def _fit_normal(value: FloatArray, is_used: BoolArray) -> tuple[FloatArray, FloatArray]:
+def _fit_normal(value: FloatArray, is_used: BoolArray) -> ArrayPair:
     """Mean and standard deviation (N,) of some of the values (N, K)."""
     std = value.std(axis=1, ddof=1, where=is_used)
     if is_used.shape[1] < 64:

@@ -21,9 +21,10 @@ import torch
 from torch import Tensor
 
 from fl.types import split_by_model
-from netsim.units import FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, IntArray, Ints
 
 Activation = Literal["elu", "tanh", "sigmoid", "relu"]
+Tensors = list[Tensor]
 _BLOCK = 4096  # samples whose activations are held at once
 
 _VALUE: dict[str, Callable[[Tensor], Tensor]] = {
@@ -46,7 +47,7 @@ class Mlp:
     layers.
     """
 
-    sizes: tuple[int, ...]
+    sizes: Ints
     activation: Activation
 
     @property
@@ -66,12 +67,11 @@ class Mlp:
         for a, b in pairwise(self.sizes):
             end = start + a * b
             weight = flat[:, start:end].view(-1, a, b)
-            bias = flat[:, end : end + b].unsqueeze(1)
-            layers.append((weight, bias))
+            layers.append((weight, flat[:, end : end + b].unsqueeze(1)))
             start = end + b
         return layers
 
-    def forward(self, flat: Tensor, z: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    def forward(self, flat: Tensor, z: Tensor) -> tuple[Tensor, Tensors, Tensors]:
         """F (k, B) of inputs z (k, B, p), with the activations [z, a_1, ...] and the slopes of
         hidden layers.
         """
@@ -84,7 +84,7 @@ class Mlp:
             slopes.append(slope)
         return (activations[-1] @ weight + bias).squeeze(-1), activations, slopes
 
-    def compute_deltas(self, flat: Tensor, slopes: list[Tensor], output: Tensor) -> list[Tensor]:
+    def compute_deltas(self, flat: Tensor, slopes: Tensors, output: Tensor) -> Tensors:
         """D_l (k, B, out_l) for l = 1..L, from the output's delta (k, B)."""
         layers = self.unpack(flat)
         deltas = [output.unsqueeze(-1)]
@@ -92,20 +92,20 @@ class Mlp:
             deltas.append((deltas[-1] @ weight.transpose(1, 2)) * slope)
         return deltas[::-1]
 
-    def compute_gradient(self, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
+    def compute_gradient(self, activations: Tensors, deltas: Tensors) -> Tensor:
         """Sum over samples of the outer products: rows (k, d)."""
         pieces = []
         for a, delta in zip(activations, deltas, strict=True):
             pieces += [(a.transpose(1, 2) @ delta).flatten(1), delta.sum(dim=1)]
         return torch.cat(pieces, dim=1)
 
-    def compute_squared_norms(self, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
+    def compute_squared_norms(self, activations: Tensors, deltas: Tensors) -> Tensor:
         """|dF/dw|^2 of each sample (k, B)."""
         terms = zip(activations, deltas, strict=True)
         return torch.stack([(d * d).sum(-1) * ((a * a).sum(-1) + 1) for a, d in terms]).sum(dim=0)
 
     def multiply_gradients(
-        self, direction: Tensor, activations: list[Tensor], deltas: list[Tensor]
+        self, direction: Tensor, activations: Tensors, deltas: Tensors
     ) -> Tensor:
         """<dF/dw, u> of each sample (k, B) for rows u (k, d)."""
         terms = zip(self.unpack(direction), activations, deltas, strict=True)
@@ -136,8 +136,7 @@ class Mlp:
         self, parameters: FloatArray, model_of: IntArray, z: FloatArray
     ) -> float:
         """Mean over samples of |dF/dw|^2."""
-        total = self._compute_squared_norms(parameters, model_of, z, None).sum()
-        return total / max(len(z), 1)
+        return self._compute_squared_norms(parameters, model_of, z, None).sum() / max(len(z), 1)
 
     def compute_sample_gradient_norms(
         self, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray
@@ -170,7 +169,7 @@ class Mlp:
 
     def summarise_first_layer_deltas(
         self, parameters: FloatArray, z: FloatArray, y: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> ArrayPair:
         """Mean (hidden,), over samples, of the gradient of a squared error in the biases of the
         first layer, and the sum of squared deviations from it (hidden,); parameters (d,).
         """
@@ -180,7 +179,7 @@ class Mlp:
 
     def _propagate(
         self, parameters: FloatArray, z: FloatArray, y: FloatArray | None
-    ) -> tuple[list[Tensor], list[Tensor]]:
+    ) -> tuple[Tensors, Tensors]:
         """Activations and deltas (1, N, ...) of a network at inputs z (N, p): of (F - y)^2, of F
         itself without y.
         """

@@ -51,8 +51,7 @@ def train_regression(
     def begin(rows: Local) -> _Regression:
         return _Regression(net, read(rows), settings, rng)
 
-    first = start.astype(settings.dtype)
-    return train_networks(first, data, settings, together, begin)
+    return train_networks(start.astype(settings.dtype), data, settings, together, begin)
 
 
 class _Regression(Gradients):

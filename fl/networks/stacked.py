@@ -90,7 +90,11 @@ class StackedModule:
         make: Any = code.load() if module is None else module
         self._make: Callable[[], Any] = partial(deepcopy, make)
         if not isinstance(make, nn.Module):
-            self._make = partial(make, **self._choose_arguments(make, arguments))
+            facts = {"shape": self.samples.shape, "classes": self.samples.classes}
+            with code.try_out("its signature"):
+                names = signature(make).parameters
+            known = {name: fact for name, fact in facts.items() if name in names}
+            self._make = partial(make, **known | json.loads(arguments))
         self.module = self._build(0)
         parameters = dict(self.module.named_parameters())
         self.names = [name for name, p in parameters.items() if p.requires_grad]
@@ -101,14 +105,6 @@ class StackedModule:
         first = self._flatten(self.module)
         self.module.to(self.device, self.dtype)
         self._try_out(self._to_weights(first[None]))
-
-    def _choose_arguments(self, make: Callable[..., Any], arguments: str) -> dict[str, Any]:
-        """Arguments for what makes a module, with the facts of the samples that it asks for."""
-        facts = {"shape": self.samples.shape, "classes": self.samples.classes}
-        with self.code.try_out("its signature"):
-            names = signature(make).parameters
-        known = {name: fact for name, fact in facts.items() if name in names}
-        return known | json.loads(arguments)
 
     def _build(self, seed: int) -> nn.Module:
         """A module whose first weights follow from a seed."""

@@ -120,8 +120,7 @@ def plan_by_amplitude(objective: PowerLoss, limits: Limits) -> PowerPlan:
     shape = np.nan_to_num(shape, posinf=0.0)
     shape = np.maximum(shape / max(shape.max(), 1e-300), 1e-12)
     scales = np.geomspace(limits.each_min_w, limits.each_max_w / shape.min(), _SCALES)
-    tried = limits.project(scales[:, None] * shape)
-    return pick_best_plan(objective, limits, tried, _SCALES)
+    return pick_best_plan(objective, limits, limits.project(scales[:, None] * shape), _SCALES)
 
 
 def plan_average(objective: PowerLoss, limits: Limits) -> PowerPlan:

@@ -15,7 +15,7 @@ valid for any server optimiser: momentum changes A, so the error, and not the gu
 
 import numpy as np
 
-from netsim.units import FloatArray
+from netsim.units import ArrayPair, FloatArray, FloatPair
 
 
 def compute_coefficients(bands: int) -> FloatArray:
@@ -42,7 +42,7 @@ def compute_banded_sensitivity(rounds: int, bands: int, separation: int = 1) -> 
     return largest
 
 
-def compute_prefix_errors(rounds: int, bands: int, separation: int = 1) -> tuple[float, float]:
+def compute_prefix_errors(rounds: int, bands: int, separation: int = 1) -> FloatPair:
     """Root mean square and largest std of the noise on prefix sums, for multiplier and clip norm
     1.
     """
@@ -56,7 +56,7 @@ def compute_prefix_errors(rounds: int, bands: int, separation: int = 1) -> tuple
     return worst * mean, worst * np.sqrt(variance[-1])
 
 
-def colour_noise(white: FloatArray, past: FloatArray) -> tuple[FloatArray, FloatArray]:
+def colour_noise(white: FloatArray, past: FloatArray) -> ArrayPair:
     """The next row of C^-1 z, and the rows to remember, of z_t (...) and the latest rows (k, ...),
     newest first.
 

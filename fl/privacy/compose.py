@@ -36,7 +36,7 @@ from fl.privacy.gaussian import (
     compute_gaussian_multiplier,
 )
 from netsim.columns import Columns, frozen
-from netsim.units import FloatArray
+from netsim.units import FloatArray, FloatTriple
 
 ADD_REMOVE = "add-remove"
 NO_DIGITS = 1000.0  # an epsilon above is no guarantee at all, and worth no convolution
@@ -58,7 +58,7 @@ class RoundKinds(Columns):
     count: FloatArray
 
     @classmethod
-    def from_rounds(cls, rounds: Iterable[tuple[float, float, float]]) -> RoundKinds:
+    def from_rounds(cls, rounds: Iterable[FloatTriple]) -> RoundKinds:
         """From (z, q, count) in any order, the same kind any number of times.
 
         Raises ValueError for z < 0, q outside [0, 1] or a negative count; q = 0 or count = 0 spends
@@ -245,8 +245,7 @@ def compute_pld_epsilon(draws: RoundKinds, delta: float, at_most: float) -> floa
         if not sampled.all():
             accountant.compose(GaussianDpEvent(draws.select(~sampled).mu2 ** -0.5))
         for z, q, n in zip(draws.z[sampled], draws.q[sampled], draws.count[sampled], strict=True):
-            round_ = GaussianDpEvent(float(z))
-            accountant.compose(PoissonSampledDpEvent(float(q), round_), int(n))
+            accountant.compose(PoissonSampledDpEvent(float(q), GaussianDpEvent(float(z))), int(n))
         return float(accountant.get_epsilon(delta))
 
 

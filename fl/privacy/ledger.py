@@ -25,11 +25,11 @@ from fl.privacy.gaussian import GaussianFilter, compute_gaussian_epsilon
 from fl.types import LOCATION, Account, AnySpend
 from netsim.columns import frozen, no_ints
 from netsim.record import TableRows
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, TextPair
 
 ALL = "all"
 ALL_UES = -1
-Group = tuple[str, str]
+Group = TextPair
 Key = TypeVar("Key")
 Known = dict[tuple[object, ...], Composition]
 
@@ -186,8 +186,7 @@ def _add_amplified(
                     f"{spend.mechanism}: noise on whole numbers is paid by all UEs together"
                 )
             figures = (spend.std, spend.sensitivity, spend.l1_sensitivity)
-            cost = rdp.compute_skellam_cost(*map(np.asarray, figures))
-            grown[key] = grown.get(key, 0.0) + cost
+            grown[key] = grown.get(key, 0.0) + rdp.compute_skellam_cost(*map(np.asarray, figures))
         gaussian = [spend for spend in spends if not spend.whole]
         if not gaussian:
             continue

@@ -113,8 +113,7 @@ def find_roc_vertices(scores: FloatArray) -> IntArray:
     order = np.argsort(-scores[::-1].ravel(), kind="stable")  # of equal ones those without first
     has_canary = order >= scores.shape[1]
     ends = isotonic_regression(1.0 * has_canary, increasing=False).blocks
-    n_above = np.append(0, np.cumsum(has_canary))
-    return np.array([ends, n_above[ends]])
+    return np.array([ends, np.append(0, np.cumsum(has_canary))[ends]])
 
 
 def _find_largest_refuted(

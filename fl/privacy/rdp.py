@@ -63,8 +63,7 @@ def compute_renyi_cost(z: float, q: float = 1.0) -> FloatArray:
     log_a[~is_whole] = _compute_log_a_between(z, q, ORDERS[~is_whole])
     cost = log_a / (ORDERS - 1)
     is_rounding = ~is_whole & (log_a < _DIGITS_LEFT)  # the next whole order costs no less
-    next_order = np.ceil(ORDERS[is_rounding])
-    cost[is_rounding] = cost[np.searchsorted(ORDERS, next_order)]
+    cost[is_rounding] = cost[np.searchsorted(ORDERS, np.ceil(ORDERS[is_rounding]))]
     return cost
 
 

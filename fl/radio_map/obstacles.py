@@ -39,7 +39,7 @@ from netsim.columns import frozen
 from netsim.compiled import compiled
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.units import FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, FloatPair, IntArray
 
 CELLS = "cells"  # what a learner offers whose updates have a number for each cell,
 HEIGHTS = "heights"  # in the phase of this name
@@ -206,16 +206,14 @@ def standardise_distance(distance_m: FloatArray) -> FloatArray:
     return (np.log10(np.maximum(distance_m, 1.0)) - DECADES) / SPREAD
 
 
-def to_theta(slope_db: tuple[float, float], gain_db: tuple[float, float]) -> FloatArray:
+def to_theta(slope_db: FloatPair, gain_db: FloatPair) -> FloatArray:
     """theta (4,) of gains slope log10 d + gain, in sight and without."""
     p0, p1 = gain_db
     q0, q1 = slope_db
     return np.array([p0 + q0 * DECADES, q0 * SPREAD, p1 + q1 * DECADES, q1 * SPREAD])
 
 
-def _compute_visibility(
-    under: Incidence, height_m: FloatArray, scale_m: float
-) -> tuple[FloatArray, FloatArray]:
+def _compute_visibility(under: Incidence, height_m: FloatArray, scale_m: float) -> ArrayPair:
     """S (n,), and 1 - psi (k,) of each crossing."""
     above = (height_m[under.cell] - under.z_m) / scale_m
     odds = np.exp(np.clip(above, -_STEEPEST, _STEEPEST))  # 1 / psi - 1

@@ -112,14 +112,12 @@ def record_canaries(phase: Phase, uploads: Uploads, sending: Sending, before: St
         """What the view has in all directions (k, 2 N), with a canary of this norm."""
         states = dict(before)
         local = uploads.local.select(rows)
-        values = norm * canary
-        sent = DenseUpdates(ue, model, learnt.count[rows], values, phase.name, learnt.bound)
+        sent = DenseUpdates(ue, model, learnt.count[rows], norm * canary, phase.name, learnt.bound)
         updates, _ = protect_updates(study, sent, local, facts, states, phase.streams)
         if view == "updates":
             shown = updates.rows(slice(2 * len(models)))  # its own, and those of one other UE
             return shown[:, directions]
-        weights = np.full(len(rows), facts.weight)
-        total = updates.sum_weighted(weights, phase.setup.public.n_model)
+        total = updates.sum_weighted(np.full(len(rows), facts.weight), phase.setup.public.n_model)
         for step in reversed(learning.defenses):
             rng = phase.streams.derive_rng(f"{step.word}.server")
             total, _, _ = step.finish(total, len(rows), facts, states[step.word], rng)
@@ -139,8 +137,7 @@ def record_canaries(phase: Phase, uploads: Uploads, sending: Sending, before: St
     number = facts.round if learning.server.in_rounds else phase.version + 1
     replaced_ue = canary_ue.max(initial=0)
     columns = np.broadcast_arrays(number, replaced_ue, thermal, single - zero, tenfold - zero)
-    noise = view_directions(0.0, learning)
-    return np.vstack([table, np.column_stack([*columns, noise])])
+    return np.vstack([table, np.column_stack([*columns, view_directions(0.0, learning)])])
 
 
 def tabulate_canaries(

@@ -52,8 +52,7 @@ def find_first_sampled(
     days (n,) : on which UEs may measure.
     """
     n_ue = len(world.ues)
-    start = learning.data.start(n_ue, streams.derive_rng("data"))
-    state = learning.data.with_days(start, days)
+    state = learning.data.with_days(learning.data.start(n_ue, streams.derive_rng("data")), days)
     number = 0
     deadline = 0.0
     while deadline < world.duration_s:

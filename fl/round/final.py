@@ -182,8 +182,7 @@ def measure_references(setup: Setup, state: RoundState) -> Metrics:
         guess = np.full(n_held_out, np.nan)
         guess[rows] = predict_held_out(samples, held_out.select(rows), law)
         for part, is_scored in parts.items():
-            rmse = compute_rmse(guess[is_scored], held_out.y[is_scored])
-            figures[f"{name}_rmse_db{part}"] = rmse
+            figures[f"{name}_rmse_db{part}"] = compute_rmse(guess[is_scored], held_out.y[is_scored])
     if references.central:
         figures |= _measure_central(setup, state, parts)
     return figures

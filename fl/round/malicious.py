@@ -144,8 +144,7 @@ class Backdoor(Malicious, kind="backdoor"):
     def score(self, learner: Learner, model: Model, held_out: HeldOut, public: Public) -> Metrics:
         others = held_out.select(held_out.y != self.target)
         x = self.stamp_trigger(others.x, public)
-        asked = replace(others, x=x, y=np.full(len(others), self.target))
-        figures = learner.evaluate(model, asked)
+        figures = learner.evaluate(model, replace(others, x=x, y=np.full(len(others), self.target)))
         return {f"backdoor_{name}": figure for name, figure in figures.items()}
 
 

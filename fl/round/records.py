@@ -316,8 +316,7 @@ def _add_times(merged: Merge, rows: TableRows) -> TableRows:
     if not merged.at_arrival:
         return rows
     ue = np.array([row["ue"] for row in rows], dtype=int)
-    model = np.array([row["model"] for row in rows], dtype=int)
-    known_s = merged.find_known_s(ue, model).tolist()
+    known_s = merged.find_known_s(ue, np.array([row["model"] for row in rows], dtype=int)).tolist()
     return [{**row, "time_s": time_s} for row, time_s in zip(rows, known_s, strict=True)]
 
 

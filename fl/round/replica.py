@@ -54,8 +54,7 @@ class PublicReplica:
         if threat.observes == "updates":
             return n_wanted
         observed = self.uploads.to_observed()
-        heard = np.unique(observed.updates.ue[observed.decoded])
-        together = max(len(heard), 1)
+        together = max(len(np.unique(observed.updates.ue[observed.decoded])), 1)
         group = threat.secagg_group_size
         if group is None or together < 2 * group:
             return together

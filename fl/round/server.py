@@ -28,7 +28,7 @@ from netsim.radio.air import AirMemory, EndedUploads, EventUplink
 from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel
 from netsim.record import Row, TableRows
-from netsim.units import IntArray
+from netsim.units import FloatPair, IntArray
 from netsim.world.world import World, make_look
 
 _ROUNDING = 1e-12  # relative; a deadline may miss the end of a window by as much
@@ -314,7 +314,7 @@ class LearningServer:
         yield done
         return done.value
 
-    def _find_times_s(self, phase: Phase, uploads: Uploads) -> tuple[float, float]:
+    def _find_times_s(self, phase: Phase, uploads: Uploads) -> FloatPair:
         """When the server merged, and when the attack was made: by an eavesdropper after the last
         update that it heard.
 
@@ -341,7 +341,7 @@ class LearningServer:
             attacked_s = max(attacked_s, merged_s)
         return merged_s, attacked_s
 
-    def _merge(self, phase: Phase, uploads: Uploads, times_s: tuple[float, float]) -> Merge:
+    def _merge(self, phase: Phase, uploads: Uploads, times_s: FloatPair) -> Merge:
         """Steps i and j: merge uploads; times_s: when that is done, and when it is attacked."""
         phase = replace(phase, facts=replace(phase.facts, channel=uploads.channel))
         return merge_uploads(phase, uploads, times_s, self.state.parts)
@@ -584,8 +584,7 @@ class LearningServer:
             self._write_lost(uploads)
             return
         state.flight = state.flight.drop_ues(uploads.ue)
-        outcome = self._publish(facts, collected, [result], result.spends)
-        self.record(state, outcome, self.now_s)
+        self.record(state, self._publish(facts, collected, [result], result.spends), self.now_s)
         self.setup.recorder.write("handovers", records.tabulate_handovers(self.world))
 
     def _give_up_lost(self) -> None:

@@ -15,7 +15,7 @@ from netsim.radio.schedulers import AirInterface
 from netsim.radio.uplink import Uplink
 from netsim.record import Recorder
 from netsim.rng import Rng, Streams
-from netsim.units import IntArray
+from netsim.units import IntArray, Texts
 
 
 @frozen
@@ -34,7 +34,7 @@ class Setup:
     uplink: Uplink
     air: AirInterface | None
     public: Public
-    models: tuple[str, ...]
+    models: Texts
     model_of_cell: IntArray
     streams: Streams
     recorder: Recorder

@@ -26,7 +26,7 @@ import numpy as np
 from fl.tracking.history import match_successive
 from fl.tracking.place_grid import PlaceGrid, compute_disc_shares, find_best_discs
 from netsim.columns import Columns, frozen, no_ints, no_places, split_blocks
-from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
+from netsim.units import ArrayPair, BoolArray, Float32Array, FloatArray, IntArray
 
 _AS_GOOD = 0.98  # of the best disc's mass
 _OWN = 0.3826  # mean distance from the middle of a unit square
@@ -99,8 +99,7 @@ def answer_beliefs(
     pieces = split_blocks(max(len(probability), 1), size)
     answers = []
     for rows in pieces:
-        piece = _answer_block(probability[rows], grid, hit_radius_m, point_m[rows], alone)
-        answers.append(piece)
+        answers.append(_answer_block(probability[rows], grid, hit_radius_m, point_m[rows], alone))
     return Answers.join(answers)
 
 
@@ -130,9 +129,7 @@ def _answer_block(
     )
 
 
-def _measure_credible_areas(
-    p: Float32Array, grid: PlaceGrid
-) -> list[tuple[FloatArray, FloatArray]]:
+def _measure_credible_areas(p: Float32Array, grid: PlaceGrid) -> list[ArrayPair]:
     """Area (k,) of the smallest sets of places that hold half and nine tenths, and the least
     probability (k,) in it.
 
@@ -140,8 +137,7 @@ def _measure_credible_areas(
     """
     is_counted = p >= 0.05 / p.shape[1]
     n_cells = is_counted.sum(axis=1).max(initial=1)
-    descending = np.sort(p, axis=1)[:, ::-1]
-    ordered = descending[:, :n_cells]
+    ordered = np.sort(p, axis=1)[:, ::-1][:, :n_cells]
     held = np.cumsum(ordered, axis=1)
     areas = []
     for mass in (0.5, 0.9):
@@ -272,8 +268,7 @@ def is_in_credible_area(
     """Whether places (k, 2) lie in cells of at least this probability (k,)."""
     inside = grid.area.contains(place_m)
     inside_m = np.where(inside[:, None], place_m, grid.area.low_m)
-    cell = grid.find_cells(inside_m)
-    cell_probability = probability[np.arange(len(place_m)), cell]
+    cell_probability = probability[np.arange(len(place_m)), grid.find_cells(inside_m)]
     return inside & (cell_probability >= min_probability)
 
 

@@ -159,12 +159,10 @@ def _mix_components(
     room = np.empty_like(stayed)
     share = np.zeros(weight.shape)
     for k, part in enumerate(chain([stayed], moved, [jumped])):
-        column = weight[:, k, None, None].astype(np.float32)
-        mixed += np.multiply(column, part, out=room)
+        mixed += np.multiply(weight[:, k, None, None].astype(np.float32), part, out=room)
         if target is not None:
             share[:, k] = compute_inner_products(room, target)
-    total = share.sum(axis=1, keepdims=True)
-    return np.maximum(mixed, 0, out=mixed), divide_or_zero(share, total)
+    return np.maximum(mixed, 0, out=mixed), divide_or_zero(share, share.sum(axis=1, keepdims=True))
 
 
 def _build_axis_matrices(grid: PlaceGrid, sigma_m: float) -> list[FloatArray]:
@@ -206,8 +204,7 @@ def blur_maps(p: Float32Array, grid: PlaceGrid, sigma_m: float) -> Float32Array:
         return p
     y, x = _build_axis_matrices(grid, sigma_m)
     factors = [(y.astype(np.float32), x.astype(np.float32))]
-    maps = p.reshape(-1, grid.ny, grid.nx)
-    return _apply_gaussian(factors, maps).reshape(p.shape)
+    return _apply_gaussian(factors, p.reshape(-1, grid.ny, grid.nx)).reshape(p.shape)
 
 
 def compute_inner_products(p: Maps, q: Maps) -> Float32Array:
@@ -215,8 +212,7 @@ def compute_inner_products(p: Maps, q: Maps) -> Float32Array:
     serve all.
     """
     cells = p.shape[1] * p.shape[2]
-    products = p.reshape(-1, 1, cells) @ q.reshape(-1, cells, 1)
-    return products[:, 0, 0]
+    return (p.reshape(-1, 1, cells) @ q.reshape(-1, cells, 1))[:, 0, 0]
 
 
 def sum_maps(p: Maps) -> Float32Array:
@@ -268,8 +264,7 @@ class Habits(Columns):
         """Before anything is learnt, of borrowed weights (K + 2,)."""
         n_parts = PARTS if has_places else 0
         beliefs = np.zeros((n_ue, n_parts, grid.ny, grid.nx), np.float32)
-        count = np.zeros((n_ue, len(borrowed)))
-        return cls(count, np.tile(borrowed, (n_ue, 1)), beliefs)
+        return cls(np.zeros((n_ue, len(borrowed))), np.tile(borrowed, (n_ue, 1)), beliefs)
 
     @classmethod
     def empty(cls) -> Habits:
@@ -320,8 +315,7 @@ def _find_part_of_day(hour_class: int) -> int:
 def _average_or_prior(total: Maps, prior: Maps) -> Maps:
     """Maps (n, ny, nx) that sum to 1; the prior for one that is 0."""
     mass = total.sum(axis=(1, 2), keepdims=True)
-    mean = total / np.maximum(mass, np.float32(1e-30))
-    return np.where(mass > 0, mean, prior)
+    return np.where(mass > 0, total / np.maximum(mass, np.float32(1e-30)), prior)
 
 
 def assume_weights(sigma_m: FloatArray) -> FloatArray:
@@ -348,10 +342,8 @@ def fit_weights(
     # two places in a cell: cell^2 / 6 per axis
     variance_m2 = np.append(cell_m**2 / 6.0, sigma_m**2)
     square_m2 = displacement_m[:, None] ** 2
-    kernel = np.exp(-square_m2 / (2 * variance_m2))
-    density = kernel / (2 * np.pi * variance_m2)
-    anywhere = np.full(len(density), 1.0 / np.prod(side_m))
-    density = np.column_stack([density, anywhere])
+    density = np.exp(-square_m2 / (2 * variance_m2)) / (2 * np.pi * variance_m2)
+    density = np.column_stack([density, np.full(len(density), 1.0 / np.prod(side_m))])
     weight = start
     for _ in range(_STEPS):
         share = density * weight
@@ -373,8 +365,7 @@ class LooksAtGroup:
     def compute_likelihood_ratio(self, look: int) -> Maps:
         """e (n_ue, ny, nx) of a look."""
         n_ue = len(self.first)
-        rows = slice(look * n_ue, (look + 1) * n_ue)
-        return self.emission.select(rows).multiply_out()
+        return self.emission.select(slice(look * n_ue, (look + 1) * n_ue)).multiply_out()
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ from fl.tracking.place_grid import PlaceGrid, compute_disc_masses
 from fl.types import RoundContext
 from netsim.clock import DAY_S, WEEK_S
 from netsim.columns import Columns, frozen, no_floats, no_places, pick_even_indices, split_blocks
-from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
+from netsim.units import BoolArray, Float32Array, FloatArray, FloatPair, IntArray
 
 _HOUR_S = 3600.0
 _LONGEST_S = 6 * _HOUR_S  # of a round that has a time of day
@@ -134,7 +134,7 @@ class Hours:
         """Whether the day is a Saturday or a Sunday."""
         return self.day % 7 >= _WORKDAYS
 
-    def find_period(self, home: tuple[float, float], work: tuple[float, float]) -> Period | None:
+    def find_period(self, home: FloatPair, work: FloatPair) -> Period | None:
         """The night or workday that the first round is in, if it is in any, by the hours at which
         people are there.
 
@@ -394,8 +394,7 @@ class EstimatesOfUe:
         are learnt as well.
         """
         fitted = self._assign_estimates(place_m, share)
-        classes = np.arange(len(share))[:, None]
-        of_class = (classes == self.time_class).astype(float)
+        of_class = (np.arange(len(share))[:, None] == self.time_class).astype(float)
         counted = of_class @ self.right
         for _ in range(_EM_STEPS):
             if n_known is not None:
@@ -420,8 +419,7 @@ class EstimatesOfUe:
         joint = prior * self.compute_density(place_m)
         elsewhere = (1.0 - prior.sum(axis=1)) / self.area_m2
         whole = joint.sum(axis=1) + elsewhere
-        log_likelihood = np.log(whole).sum()
-        return FittedPlaces(place_m, joint / whole[:, None], log_likelihood)
+        return FittedPlaces(place_m, joint / whole[:, None], np.log(whole).sum())
 
     def _average_estimates(self, fitted: FittedPlaces, n_known: int) -> FloatArray:
         """Means (k, 2) of the estimates by responsibility; the first `n_known` places stay."""
@@ -445,8 +443,7 @@ class EstimatesOfUe:
 
     def _compute_variance_m2(self, fitted: FittedPlaces) -> FloatArray:
         """Variance a axis (k,) of each place, as far as estimates differ from round to round."""
-        precision = (fitted.responsibility / self._variance_m2).sum(axis=0)
-        return 1.0 / np.maximum(precision, 1e-30)
+        return 1.0 / np.maximum((fitted.responsibility / self._variance_m2).sum(axis=0), 1e-30)
 
     def find_densest_m(self, fitted: FittedPlaces, right: FloatArray) -> FloatArray:
         """The estimate (2,) around which most of the others (n,) lie, weighed by what places leave
@@ -454,8 +451,7 @@ class EstimatesOfUe:
         """
         left = right * np.maximum(1.0 - fitted.responsibility.sum(axis=1), 0.0)
         seeds = pick_even_indices(len(left), _MOST_SEEDS)
-        density = left @ self.compute_density(self.z_m[seeds])
-        return self.z_m[seeds[np.argmax(density)]]
+        return self.z_m[seeds[np.argmax(left @ self.compute_density(self.z_m[seeds]))]]
 
 
 @frozen
@@ -518,8 +514,7 @@ def find_home_and_work(estimates: EstimatesOfUe, share: FloatArray) -> FloatArra
     there is none.
     """
     n = len(estimates.z_m)
-    log_anywhere = -n * np.log(estimates.area_m2)
-    none = FittedPlaces(no_places(), np.zeros((n, 0)), log_anywhere)
+    none = FittedPlaces(no_places(), np.zeros((n, 0)), -n * np.log(estimates.area_m2))
     right = share.max(axis=1)[estimates.time_class] * estimates.right
     seed_m = estimates.find_densest_m(none, right)
     home = estimates.fit_places(seed_m[None], share[:, [0]])

@@ -31,7 +31,7 @@ from numpy.linalg import norm
 
 from netsim.columns import Columns, frozen, no_floats
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, IntArray
 
 DIRECTION = 256
 """numbers of a projected update"""
@@ -121,8 +121,7 @@ class Prints:
     def count_updates(self, clues: Clues) -> Prints:
         """After updates (k,), whatever their tracks."""
         counted = np.bincount(clues.cell[clues.cell >= 0], minlength=len(self.cells))
-        n_new = len(counted) - len(self.cells)
-        cells = np.pad(self.cells, (0, n_new)) + counted
+        cells = np.pad(self.cells, (0, len(counted) - len(self.cells))) + counted
         numbers = self.numbers + _compute_powers(clues.x).sum(axis=1)
         return replace(self, numbers=numbers, cells=cells)
 
@@ -142,8 +141,7 @@ class Prints:
         square /= np.where(t > 0, t, 1.0)
         is_pair = np.isfinite(square) & (count > 0)
         pairs = np.where(is_pair, together[..., None], 0.0)
-        squares = pairs * np.nan_to_num(square)
-        within = np.stack([squares, pairs]).sum(axis=(1, 2))
+        within = np.stack([pairs * np.nan_to_num(square), pairs]).sum(axis=(1, 2))
         stuck, elsewhere = self._compute_cell_chances(tracks, clues)
         certain = np.where(elsewhere < 1.0, together, 0.0)
         powers = _compute_powers(_compute_cosines(tracks, clues))
@@ -162,8 +160,7 @@ class Prints:
         mean, t = _compute_moments(self.numbers)
         tell = t > 1e-12 * np.maximum(mean**2, 1.0)
         t = np.where(tell, t, 1.0)
-        share = np.clip(self.within[0] / self.within[1], _LEAST, _MOST)
-        w = t * share
+        w = t * np.clip(self.within[0] / self.within[1], _LEAST, _MOST)
         b = t - w
         v = 1.0 / (tracks.count / w + 1.0 / b)
         centre = v * (tracks.count * tracks.x / w + mean / b)  # (m, F)
@@ -173,9 +170,7 @@ class Prints:
         ratio = -0.5 * (from_track - from_all + log_var)
         return np.where(np.isfinite(ratio) & tell, ratio, 0.0).sum(axis=2)
 
-    def _compute_cell_chances(
-        self, tracks: KeptTracks, clues: Clues
-    ) -> tuple[FloatArray, FloatArray]:
+    def _compute_cell_chances(self, tracks: KeptTracks, clues: Clues) -> ArrayPair:
         """rho 1[c = last] / f_c and 1 - rho (m, k) of tracks and updates; 0 and 1 where a cell is
         unknown.
         """
@@ -209,9 +204,7 @@ def _compute_powers(x: FloatArray) -> FloatArray:
     return np.stack([np.isfinite(x), values, values**2])
 
 
-def _compute_moments(
-    powers: FloatArray, min_variance: float = 0.0
-) -> tuple[FloatArray, FloatArray]:
+def _compute_moments(powers: FloatArray, min_variance: float = 0.0) -> ArrayPair:
     """Mean and variance (...), at least `min_variance`, of summed powers (3, ...)."""
     n = np.maximum(powers[0], 1.0)
     mean = powers[1] / n
@@ -244,8 +237,7 @@ def project_directions(
         sign = np.where(drawn % 2 == 0, 1.0, -1.0)
         order = np.argsort(bucket, kind="stable")
         buckets, first = np.unique(bucket[order], return_index=True)
-        signed = (update[rows] * sign)[:, order]
-        sums = np.add.reduceat(signed, first, axis=1)
+        sums = np.add.reduceat((update[rows] * sign)[:, order], first, axis=1)
         np.add.at(total, (sender[rows][:, None], buckets), sums)
     if good.any():
         total -= total[np.unique(sender[good])].mean(axis=0)

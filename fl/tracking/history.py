@@ -30,7 +30,7 @@ from netsim.columns import (
     no_ints,
     replace_values,
 )
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, IntArrayPair
 
 MAX_STEPS = 500
 """rounds after which motion has reached what it tends to: a longer silence is treated alike"""
@@ -86,12 +86,10 @@ class History:
         round_ = np.array([facts.round])
         time_s = np.array([facts.time_s])
         week_s = np.array([facts.week_s])
-        n_ranks = self.named.z_m.shape[1]
-        look = LookTimes(round_, time_s, week_s, [errors.pad_ranks(n_ranks)])
+        look = LookTimes(round_, time_s, week_s, [errors.pad_ranks(self.named.z_m.shape[1])])
         number = np.full(len(sender), len(self))
         new = NamedAtLook(number, sender, z_m).select(np.argsort(sender))
-        named = NamedAtLook.join([self.named, new])
-        return History(LookTimes.join([self.looks, look]), named)
+        return History(LookTimes.join([self.looks, look]), NamedAtLook.join([self.named, new]))
 
     def select_newest(self) -> NamedAtLook:
         """What was estimated at the last look."""
@@ -164,9 +162,7 @@ class History:
         return points
 
 
-def match_successive(
-    round_: int, ue: IntArray, last: int, before: IntArray
-) -> tuple[IntArray, IntArray]:
+def match_successive(round_: int, ue: IntArray, last: int, before: IntArray) -> IntArrayPair:
     """Rows (n,) of UEs that are among those of a round (k,) and those `before` (m,), both
     ascending: none where the `last` round is not the one before.
     """
@@ -230,8 +226,7 @@ class Lifetimes(Columns):
             least_s = MIN_SILENT_ROUNDS * facts.round_s
         most_s = heard.silent_s.max(initial=least_s)
         is_silent = time_s - heard.last_s > most_s + compute_rounding_s(most_s, time_s)
-        over = heard.is_alive & is_silent
-        return replace(heard, gone=np.where(over, facts.round, heard.gone))
+        return replace(heard, gone=np.where(heard.is_alive & is_silent, facts.round, heard.gone))
 
     def find_senders(self, names: IntArray) -> IntArray:
         """The sender (k,) that each of names (k,) stands for now, -1 where none is followed."""

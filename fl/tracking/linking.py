@@ -39,7 +39,7 @@ from fl.tracking.place_grid import PlaceGrid
 from fl.types import RoundContext
 from netsim.clock import compute_rounding_s
 from netsim.columns import Columns, find_last_rows, frozen, no_floats, no_ints, split_blocks
-from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
+from netsim.units import ArrayPair, BoolArray, Float32Array, FloatArray, IntArray, IntArrayPair
 
 # of motion in one round, per axis; the first stays
 _STD_M = np.array([0.0, 150.0, 400.0, 1000.0, 2500.0])
@@ -131,7 +131,7 @@ class Predicted:
     weight: FloatArray
 
 
-def _compute_components(predicted: Predicted, truths: Truths) -> tuple[FloatArray, FloatArray]:
+def _compute_components(predicted: Predicted, truths: Truths) -> ArrayPair:
     """Displacements (..., R, 2) to the places that estimates mean, and weighted densities (..., R,
     K) of pairs (...,) of tracks and estimates.
     """
@@ -235,8 +235,7 @@ def compute_log_odds(
     """
     ratio = np.full((len(home), len(home_m)), _LEAST_RATIO)
     inside = grid.area.contains(home_m)
-    cell = grid.find_cells(home_m[inside])
-    density = home[:, cell].astype(float) * len(grid)
+    density = home[:, grid.find_cells(home_m[inside])].astype(float) * len(grid)
     ratio[:, inside] = np.maximum(density, _LEAST_RATIO)
     share = max(outside, _LEAST_RATIO)
     prior = (1.0 - share) / (share * max(len(home_m), 1))
@@ -330,16 +329,9 @@ class Book:
         """With tracks (n,) that are not kept yet, of which nothing is known so far."""
         new = KeptTracks.from_numbers(number, self.tracks.x.shape[1])
         tracks = KeptTracks.join([self.tracks, new])
-        born = max(self.born, number.max(initial=-1) + 1)
-        return replace(self, tracks=tracks, born=born)
+        return replace(self, tracks=tracks, born=max(self.born, number.max(initial=-1) + 1))
 
-    def add_names(self, name: IntArray, track: IntArray, round_: int) -> Book:
-        """With new names (n,) of tracks (n,)."""
-        new = KnownNames(name, track, np.full(len(name), round_))
-        names = KnownNames.join([self.names, new])
-        return replace(self, names=names.select(np.argsort(names.name)))
-
-    def list_names(self, round_: int) -> tuple[IntArray, IntArray]:
+    def list_names(self, round_: int) -> IntArrayPair:
         """The latest name (t,) of each track (t,), ascending, by a round."""
         names = self.names.select(self.names.since <= round_)
         names = names.select(np.lexsort((names.name, names.since, names.track)))
@@ -382,8 +374,7 @@ class Linker:
         chosen = assign_tracks_to_names(cost, birth, miss)
         got = chosen >= 0
         entropy = np.where(row < 0, nan, 0.0)
-        entropies = compute_entropies_bits(_apply_softmax(-cost))
-        entropy[new[got]] = entropies[chosen[got]]
+        entropy[new[got]] = compute_entropies_bits(_apply_softmax(-cost))[chosen[got]]
         together = np.zeros((len(book.tracks.number), len(name)))
         together[row[known_rows], known_rows] = 1.0
         together[np.ix_(open_, new)] = compute_link_probabilities(cost, birth)
@@ -391,8 +382,10 @@ class Linker:
         born = book.born + np.arange((~got).sum())
         row[new[~got]] = len(book.tracks.number) + np.arange(len(born))
         book = self._learn_round(book, born, row, clues, together, unheard)
-        book = book.add_names(name[new], book.tracks.number[row[new]], self.facts.round)
         track = book.tracks.number[row]
+        since = np.full(len(new), self.facts.round)
+        names = KnownNames.join([book.names, KnownNames(name[new], track[new], since)])
+        book = replace(book, names=names.select(np.argsort(names.name)))
         return book, NameLinks(self.facts.round, name, track, np.isin(track, born), entropy)
 
     def _predict_tracks(self, tracks: KeptTracks, rates: Rates) -> Predicted:
@@ -448,8 +441,7 @@ class Linker:
         mean_m, var_m2, share = update_tracks(predicted, heard.z_m, self.error, self.area_m2)
         if book.born:
             named = np.any(np.isfinite(heard.z_m[again]).all(axis=2), axis=1)
-            columns = np.flatnonzero(unheard)[again]
-            sure = together[rows[again], columns] * named
+            sure = together[rows[again], np.flatnonzero(unheard)[again]] * named
             waiting = (book.tracks.round != facts.round) & (book.tracks.round >= 0)
             rates = Rates(
                 rates.motion + sure @ share[again],

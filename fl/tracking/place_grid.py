@@ -12,7 +12,7 @@ import numpy as np
 
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.units import Float32Array, FloatArray, IntArray
+from netsim.units import ArrayPair, Float32Array, FloatArray, IntArray
 
 MAX_CELL_M = 25.0
 MANY_PLACES = 200_000  # places, beyond which attacks spare time
@@ -122,15 +122,12 @@ def compute_disc_masses(
     return inside.reshape(probability.shape)
 
 
-def find_best_discs(
-    probability: Float32Array, grid: PlaceGrid, radius_m: float
-) -> tuple[FloatArray, FloatArray]:
+def find_best_discs(probability: Float32Array, grid: PlaceGrid, radius_m: float) -> ArrayPair:
     """Centre (n, 2), a place of the grid, and probability (n,) of the disc that holds most of each
     map (n, G).
     """
     mass = compute_disc_masses(probability, grid, radius_m)
-    best = np.minimum(mass.max(axis=1).astype(float), 1.0)
-    return grid.place_m[mass.argmax(axis=1)], best
+    return grid.place_m[mass.argmax(axis=1)], np.minimum(mass.max(axis=1).astype(float), 1.0)
 
 
 @lru_cache(maxsize=16)

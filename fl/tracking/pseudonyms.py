@@ -128,8 +128,7 @@ class Names:
         """With new names for those of UEs (k,), each once, whose period (k,) is not that of their
         name.
         """
-        due = (self.name_of_ue[ue] < 0) | (self.period[ue] != period)
-        new = ue[due]
+        new = ue[(self.name_of_ue[ue] < 0) | (self.period[ue] != period)]
         new = new[np.argsort(rng.uniform("name", new, item=round_), kind="stable")]
         name_of_ue = replace_values(self.name_of_ue, new, len(self.owner) + np.arange(len(new)))
         periods = replace_values(self.period, ue, period)
@@ -167,5 +166,4 @@ def give_names(
     if not rule.changes:
         return names
     ues, first = np.unique(ue, return_index=True)
-    period = rule.number_periods(ues, asked_s[first], round_, rng)
-    return names.add_new(ues, period, round_, rng)
+    return names.add_new(ues, rule.number_periods(ues, asked_s[first], round_, rng), round_, rng)

@@ -11,25 +11,23 @@ from netsim.part import Part, Positive
 from netsim.rng import Streams
 from netsim.streets.graph import StreetGraph
 from netsim.streets.sumo import NetLocation
-from netsim.units import FloatArray, LatLon
-
-_Range = tuple[float, float]
+from netsim.units import ArrayPair, FloatArray, FloatPair, LatLon
 
 
-def _check_rising(span: _Range) -> _Range:
+def _check_rising(span: FloatPair) -> FloatPair:
     low, high = span
     if not 0 <= low <= high:
         raise ValueError(f"{low:g}, {high:g}: give the lowest then the highest value, none below 0")
     return span
 
 
-def _check_positive(span: _Range) -> _Range:
+def _check_positive(span: FloatPair) -> FloatPair:
     if not span[0] > 0:
         raise ValueError(f"{span[0]:g}, {span[1]:g}: give values above 0")
     return span
 
 
-Pair = Annotated[_Range, Strict(False)]  # YAML knows lists only; the two numbers stay strict
+Pair = Annotated[FloatPair, Strict(False)]  # YAML knows lists only; the two numbers stay strict
 PauseSpan = Annotated[Pair, AfterValidator(_check_rising)]
 """Lowest and highest value, from 0 on."""
 Span = Annotated[Pair, AfterValidator(_check_rising), AfterValidator(_check_positive)]
@@ -86,7 +84,7 @@ class City(Part):
         """
         return ()
 
-    def street_grid(self) -> tuple[FloatArray, FloatArray] | None:
+    def street_grid(self) -> ArrayPair | None:
         """Centre lines of the streets: x (a,) of north-south, y (b,) of east-west streets; None
         without streets.
         """
@@ -105,6 +103,6 @@ class SizedCity(City):
         return Area(0.0, 0.0, self.width_m, self.height_m)
 
 
-def map_to_span(span: _Range, unit: FloatArray) -> FloatArray:
+def map_to_span(span: FloatPair, unit: FloatArray) -> FloatArray:
     """Uniform numbers (n,) of (0, 1) mapped onto a span."""
     return span[0] + (span[1] - span[0]) * unit

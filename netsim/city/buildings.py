@@ -20,7 +20,7 @@ from netsim.geometry import Area
 from netsim.maps import Shapes
 from netsim.rng import Rng
 from netsim.ues import STOREY_M
-from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
+from netsim.units import ArrayPair, BoolArray, ComplexArray, FloatArray, IntArray, IntArrayPair
 
 if TYPE_CHECKING:
     from shapely import STRtree
@@ -119,9 +119,7 @@ class Buildings(Columns):
         """
         return np.isinf(self.find_wall_distance_and_direction(a_m, b_m)[0])
 
-    def find_wall_distance_and_direction(
-        self, a_m: FloatArray, b_m: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def find_wall_distance_and_direction(self, a_m: FloatArray, b_m: FloatArray) -> ArrayPair:
         """Distance at which each path from a_m to b_m (n, 2) first enters a building, and the
         direction of that wall.
 
@@ -184,7 +182,7 @@ class Buildings(Columns):
         house = np.arange(len(self)) if self.house is None else self.house
         return (ignored_building < 0) | (house[building] != house[ignored_building])
 
-    def _pair_points_with_buildings(self, position_m: FloatArray) -> tuple[IntArray, IntArray]:
+    def _pair_points_with_buildings(self, position_m: FloatArray) -> IntArrayPair:
         """Every pair of a point and a building over it."""
         present = np.flatnonzero(np.isfinite(position_m).all(axis=1))
         if not (len(self) and present.size):
@@ -205,7 +203,7 @@ class Buildings(Columns):
         return Walls.from_footprints(self.footprint)
 
 
-def _order_ends(a_m: FloatArray, b_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _order_ends(a_m: FloatArray, b_m: FloatArray) -> ArrayPair:
     """The ends (k, 3) of links with the western one first, then the southern one."""
     east = a_m[:, 0] - b_m[:, 0]
     is_north = a_m[:, 1] > b_m[:, 1]
@@ -316,7 +314,7 @@ def find_stretches(lines: Lines, walls: Walls, height_m: FloatArray) -> Iterator
         yield copy_with(inside, line=inside.line + start)
 
 
-def _find_candidates(lines: Lines, walls: Walls, height_m: FloatArray) -> tuple[IntArray, IntArray]:
+def _find_candidates(lines: Lines, walls: Walls, height_m: FloatArray) -> IntArrayPair:
     """Candidate pairs (p,) of line and building: the line passes within the building's radius, not
     above its roof.
     """

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -25,7 +25,7 @@ from netsim.maps import (
     read_features,
     shorten_value,
 )
-from netsim.notice import Notice, notice
+from netsim.notice import Notice, Notices, notice
 from netsim.part import FileName
 from netsim.rng import Streams
 from netsim.safe import read_file_version
@@ -34,7 +34,7 @@ from netsim.streets.graph import StreetGraph
 from netsim.streets.osm import read_osm
 from netsim.streets.sumo import NetLocation, read_sumo
 from netsim.ues import STOREY_M
-from netsim.units import FloatArray, IntArray, LatLon
+from netsim.units import FloatArray, IntArray, IntPair, LatLon
 
 _HIGHEST_M = 1e4
 _FOOT_M = 0.3048
@@ -163,7 +163,7 @@ class Footprints(City, kind="footprints"):
             return None
         return self._load_streets().location
 
-    def notices(self, built: Any) -> Iterator[Notice]:
+    def notices(self, built: Any) -> Notices:
         city = self._load_city()
         skipped = city.skipped.copy()
         if built:
@@ -215,7 +215,7 @@ class StreetFile:
 
 
 @lru_cache(maxsize=1)
-def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
+def _read_city(part: Footprints, version: IntPair) -> FileCity:
     """All buildings of a file, on a local plane; `version` distinguishes a changed file from the
     cached one.
 
@@ -436,7 +436,7 @@ def parse_metres(text: str) -> float | None:
 
 @lru_cache(maxsize=1)
 def read_street_file(
-    file: str, crs: str, origin_deg: LatLon | None, area: Area, version: tuple[int, int]
+    file: str, crs: str, origin_deg: LatLon | None, area: Area, version: IntPair
 ) -> StreetFile:
     """The streets of a file on the plane of the buildings, cut at the border of the area.
 

@@ -14,7 +14,7 @@ from netsim.part import Positive
 from netsim.rng import Streams
 from netsim.streets.assembly import StreetLines, assemble_streets
 from netsim.streets.graph import CLASSES, Paths, StreetGraph
-from netsim.units import FloatArray
+from netsim.units import ArrayPair, IntPair
 
 _MIN_M = 1.0  # longer side of a trace's area
 
@@ -104,7 +104,7 @@ class GridCity(SizedCity, kind="grid"):
         return self.block_m + self.street_m
 
     @property
-    def _blocks(self) -> tuple[int, int]:
+    def _blocks(self) -> IntPair:
         n_columns, n_rows = (
             (side_m - self.street_m) / self._period_m for side_m in (self.width_m, self.height_m)
         )
@@ -138,7 +138,7 @@ class GridCity(SizedCity, kind="grid"):
             )
         ).graph
 
-    def street_grid(self) -> tuple[FloatArray, FloatArray]:
+    def street_grid(self) -> ArrayPair:
         return tuple(self.street_m / 2 + self._period_m * np.arange(n + 1) for n in self._blocks)  # type: ignore[return-value]
 
 

@@ -24,7 +24,7 @@ from netsim.rng import Rng, Streams
 from netsim.streets.assembly import StreetLines, assemble_streets
 from netsim.streets.graph import CLASSES, Paths, StreetGraph
 from netsim.ues import STOREY_M
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import ArrayPair, BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from shapely import Geometry, Polygon
@@ -381,7 +381,7 @@ def _split_shapes(
     return np.concatenate(done), cuts
 
 
-def _measure_sides(shape: Shapes) -> tuple[FloatArray, FloatArray]:
+def _measure_sides(shape: Shapes) -> ArrayPair:
     """Corners (n, 4, 2) of the smallest enclosing rectangles, and the lengths of two sides (n,
     2).
     """
@@ -392,7 +392,7 @@ def _measure_sides(shape: Shapes) -> tuple[FloatArray, FloatArray]:
     return corner_m, norm(np.diff(corner_m[:, :3], axis=1), axis=2)
 
 
-def _place_cuts(shape: Shapes, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _place_cuts(shape: Shapes, unit: FloatArray) -> ArrayPair:
     """Lines (n, 2, 2) across the longer sides of shapes, and vectors (n, 2) along these; longer
     than the shapes.
     """
@@ -407,8 +407,7 @@ def _place_cuts(shape: Shapes, unit: FloatArray) -> tuple[FloatArray, FloatArray
     offset_m = map_to_span(_CUT, unit)[:, None] * long_m
     at_m = a_m + offset_m + other_m / 2
     reach_m = 2 * length_m.max(axis=1)[:, None] + 10.0
-    normal = np.stack([-way[:, 1], way[:, 0]], axis=1)
-    along_m = reach_m * normal
+    along_m = reach_m * np.stack([-way[:, 1], way[:, 0]], axis=1)
     return np.stack([at_m - along_m, at_m + along_m], axis=1), reach_m * way
 
 

@@ -19,12 +19,11 @@ from netsim.streets.doors import Premises
 from netsim.streets.graph import StreetGraph
 from netsim.traces.moves import Presence
 from netsim.traces.trace import Trace
-from netsim.traces.values import Texts
 from netsim.ues import Fixes, Indoors
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import ArrayPair, BoolArray, FloatArray, FloatPair, IntArray, Texts
 
 # YAML knows lists only; the two numbers inside stay strict
-Point = Annotated[tuple[float, float], Strict(False)]
+Point = Annotated[FloatPair, Strict(False)]
 Points = Annotated[tuple[Point, ...], Strict(False), Field(min_length=1)]
 
 
@@ -55,7 +54,7 @@ class Ground:
     clock: Clock
     streams: Streams
     buildings: Buildings = field(default_factory=Buildings.none)
-    streets: tuple[FloatArray, FloatArray] | None = None
+    streets: ArrayPair | None = None
     trace: Trace | None = None
     graph: StreetGraph | None = None
     premises: Premises = field(default_factory=Premises.none)

@@ -208,8 +208,7 @@ class Commuter(Mobility, kind="commuter"):
             turns_s = leaves_s + first_s[:, k]
             knot_s[:, k] = np.stack([arrives_s, leaves_s, turns_s], axis=1)
             arrives_s = knot_s[:, k, 2] + second_s[:, k]
-        first = 18 * np.arange(n + 1)
-        way = Paths(knot_m.reshape(-1, 2), first, knot_s.ravel())
+        way = Paths(knot_m.reshape(-1, 2), 18 * np.arange(n + 1), knot_s.ravel())
         role = np.minimum(stop, _THIRD)
         arrive_s = knot_s[..., 0]
         leave_s = knot_s[..., 1]
@@ -318,8 +317,7 @@ def _draw_walk_fixes(
 
 
 def _rank_in_groups(count: IntArray) -> IntArray:
-    first = np.cumsum(count) - count
-    return np.arange(count.sum()) - np.repeat(first, count)
+    return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
 
 
 def _map_inside(area: Area, unit: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ from netsim.part import Fraction
 from netsim.rng import Rng
 from netsim.streets.graph import Paths
 from netsim.ues import Fixes
-from netsim.units import FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, IntArray
 
 _PIECES = 8  # straight pieces of a step; the rest of it after as many walls is not walked
 _CLEARANCE_M = 0.01  # from a wall at which a UE turns
@@ -169,7 +169,7 @@ def _trace_path(
 
 def _measure_way_and_wall_rad(
     here_m: FloatArray, way: FloatArray, length_m: FloatArray, ground: Ground
-) -> tuple[FloatArray, FloatArray]:
+) -> ArrayPair:
     """Distance (n,) from here_m to the first wall or border in direction `way` (n, 2), a unit
     vector.
 

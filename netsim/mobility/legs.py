@@ -15,7 +15,7 @@ from netsim.mobility.base import Ground, Mobility, State, draw_column_index
 from netsim.part import Fraction
 from netsim.rng import Rng
 from netsim.ues import Fixes
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import ArrayPair, BoolArray, FloatArray, IntArray
 
 
 @frozen
@@ -40,8 +40,7 @@ class Leg(State, Columns):
         subclass.
         """
         zero_s = np.zeros(len(ue))
-        leg = np.full(len(ue), -1)
-        return cls(at_m, ue, leg, at_m, at_m, zero_s, zero_s, zero_s, **columns)
+        return cls(at_m, ue, np.full(len(ue), -1), at_m, at_m, zero_s, zero_s, zero_s, **columns)
 
     def continue_to(
         self, target_m: FloatArray, speed_m_s: FloatArray, pause_s: FloatArray, **columns: IntArray
@@ -197,7 +196,7 @@ def compute_mean_distance_m(width_m: float, height_m: float) -> float:
     return float(density @ distance_m @ density)
 
 
-def _draw_long_legs(rng: Rng, ue: IntArray, area: Area) -> tuple[FloatArray, FloatArray]:
+def _draw_long_legs(rng: Rng, ue: IntArray, area: Area) -> ArrayPair:
     """Both ends (n, 2) of a leg of each UE, uniform points of the area with density ~ their
     distance, by rejection.
     """
@@ -252,7 +251,7 @@ def _find_target(leg: Leg, first_m: FloatArray, ground: Ground) -> tuple[FloatAr
 _STEP = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])  # headings east, north, west, south
 _TURN = np.array([0, 1, 3, 2])  # straight on, left, right, back: added to a heading
 _CHANCE = np.array([0.5, 0.25, 0.25, 0.0])  # [important, Sec. III-D]
-Streets = tuple[FloatArray, FloatArray]
+Streets = ArrayPair
 
 
 @frozen

@@ -31,7 +31,7 @@ from netsim.streets.doors import Premises
 from netsim.streets.graph import CYCLE, DRIVE, WALK, WALK_M_S, Paths
 from netsim.streets.routes import Routes
 from netsim.ues import Indoors
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import ArrayPair, BoolArray, FloatArray, IntArray
 
 NOWHERE = -1
 NIGHT, WORK, FREE = range(3)
@@ -119,8 +119,7 @@ def draw_rooms(
     about = about_m[:, None]
     low_m = np.maximum(low_m, about - radius_m)
     side_m = np.minimum(high_m, about + radius_m) - low_m
-    place_unit = unit[:, 1:].reshape(-1, 2, _TRIES).swapaxes(1, 2)
-    at_m = low_m + side_m * place_unit
+    at_m = low_m + side_m * unit[:, 1:].reshape(-1, 2, _TRIES).swapaxes(1, 2)
     inside = shapely.contains_xy(shape[:, None], *np.moveaxis(at_m, 2, 0))
     inside &= norm(at_m - about, axis=2) <= radius_m
     first = at_m[np.arange(len(place)), inside.argmax(axis=1)]
@@ -216,7 +215,7 @@ def sample_stay_s(unit: FloatArray, beta: float, tau_h: float) -> FloatArray:
 
 
 @lru_cache(maxsize=8)
-def _tabulate_stays(beta: float, tau_h: float) -> tuple[FloatArray, FloatArray]:
+def _tabulate_stays(beta: float, tau_h: float) -> ArrayPair:
     """Distribution function of stays at durations in h, both (_GRID,)."""
     hours = np.geomspace(_MIN_STAY_H, _MIN_STAY_H + _MAX_TAUS * tau_h, _GRID)
     # density of log t, which is smooth on a logarithmic grid; the factor exp(1 / tau) keeps it from

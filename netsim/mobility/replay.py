@@ -17,9 +17,8 @@ from netsim.trace_files.read import TraceSetting
 from netsim.traces.home_work import find_user_places
 from netsim.traces.moves import Presence, estimate_presence
 from netsim.traces.trace import Trace
-from netsim.traces.values import Texts
 from netsim.ues import Fixes
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, IntPair, Texts
 
 
 @frozen
@@ -225,7 +224,5 @@ def _count_rows_until(rows: TraceRows, time_s: float) -> int:
 
 
 @lru_cache(maxsize=1)  # one trace, so that a rehearsal and its run read a file once
-def _load_trace(
-    setting_json: str, version: tuple[int, int], round_s: float, without: Texts
-) -> Trace:
+def _load_trace(setting_json: str, version: IntPair, round_s: float, without: Texts) -> Trace:
     return TraceSetting.model_validate_json(setting_json).read(round_s, without)

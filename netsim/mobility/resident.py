@@ -207,8 +207,7 @@ class Resident(Mobility, kind="resident"):
         home.
         """
         by_home, by_work, by_place, by_office, by_mode, lunches = rng.uniform("person", ue, (6,)).T
-        normal = np.clip(rng.normal("hours", ue, (3,)), -_TAIL, _TAIL)
-        day, evening, lunch = normal.T
+        day, evening, lunch = np.clip(rng.normal("hours", ue, (3,)), -_TAIL, _TAIL).T
         home = draw_rooms(
             venues, draw_weighted_index(by_home, venues.premises.floor_area_m2), rng, "home", ue
         )
@@ -331,8 +330,7 @@ class Resident(Mobility, kind="resident"):
         home = people.home.place[row]
         work = people.work.place[row]
         choice = np.full(len(row), NOWHERE)
-        n_visited = np.maximum((visited >= 0).sum(axis=1), 1)
-        probability = self.rho * n_visited**-self.gamma
+        probability = self.rho * np.maximum((visited >= 0).sum(axis=1), 1) ** -self.gamma
         new = np.flatnonzero(unit[:, 0] < probability)
         from_m = venues.premises.door_m[now_at[new]]
         choice[new] = draw_new_place(unit[new, 1], hour[new], from_m, venues, visited[new])

@@ -468,7 +468,18 @@ class EventUplink:
         before = lives.stage[active] == SENDING
         chosen = None
         while True:
-            queue = _build_queue(lives, active, refused, senders)
+            queue = Queue(
+                lives.ue[active],
+                lives.serving[active],
+                lives.cohort.power_w[active],
+                lives.cohort.signal_w[active],
+                lives.alone_bps[active] * ~refused,
+                lives.stage[active] == SENDING,
+                lives.rate_bps[active] * ~refused,
+                lives.decoded[active],
+                lives.ready_s[active],
+                senders,
+            )
             grants = self.interface.scheduler.choose_grants(queue, now_s, self._scheduled)
             if chosen is None or (grants.sends != chosen).any():
                 chosen = grants.sends
@@ -525,21 +536,3 @@ def _select_ended(lives: Transmissions, rows: IntArray) -> EndedUploads:
     rows = rows[np.lexsort((lives.ue[rows], lives.ended_s[rows]))]
     sent = summarise_uploads(lives, rows)
     return EndedUploads(lives.submission[rows], lives.place[rows], lives.ue[rows], sent)
-
-
-def _build_queue(
-    lives: Transmissions, rows: IntArray, refused: BoolArray, senders: Senders
-) -> Queue:
-    able = ~refused
-    return Queue(
-        lives.ue[rows],
-        lives.serving[rows],
-        lives.cohort.power_w[rows],
-        lives.cohort.signal_w[rows],
-        lives.alone_bps[rows] * able,
-        lives.stage[rows] == SENDING,
-        lives.rate_bps[rows] * able,
-        lives.decoded[rows],
-        lives.ready_s[rows],
-        senders,
-    )

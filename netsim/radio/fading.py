@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from netsim.clock import find_last_multiple
 from netsim.part import Part
 from netsim.rng import Rng
-from netsim.units import ComplexArray, IntArray
+from netsim.units import ComplexArray, IntArray, IntArrayPair
 
 Block = int | IntArray
 """Index of a block, one for all UEs or one each (n,)"""
@@ -54,7 +54,7 @@ _MAX_BS = 1 << 20  # so that a UE and a base station make one stable id
 _MIN_BLOCK_S = 1e-3  # of a block, so that the longest run counts its blocks in 64 bits
 
 
-def _list_pairs_and_blocks(ue: IntArray, n_bs: int, block: Block) -> tuple[IntArray, IntArray]:
+def _list_pairs_and_blocks(ue: IntArray, n_bs: int, block: Block) -> IntArrayPair:
     """Id and block (n n_bs,) of each pair of a UE and a base station."""
     pair = ue[:, None] * _MAX_BS + np.arange(n_bs)
     return pair.reshape(-1), np.repeat(np.broadcast_to(block, len(ue)), n_bs)

@@ -2,7 +2,7 @@
 measured.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,13 +13,13 @@ from pydantic import Field
 from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.notice import Built, Notice, notice
+from netsim.notice import Built, Notices, notice
 from netsim.part import FileName
 from netsim.radio.path_loss import LossLaw, Pairs, PathLoss
 from netsim.safe import read_file_version
 from netsim.traces.source import read_number_table
 from netsim.traces.values import join_texts
-from netsim.units import FloatArray, db_from_ratio
+from netsim.units import FloatArray, FloatPair, IntPair, db_from_ratio
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -66,7 +66,7 @@ class GainMap(PathLoss, kind="map"):
         return self.includes_antenna
 
     @property
-    def ue_heights_m(self) -> tuple[float, float]:  # type: ignore[override]
+    def ue_heights_m(self) -> FloatPair:  # type: ignore[override]
         z_m = _read_gains(self.file, read_file_version(self.file)).index.levels[0]
         return z_m[0], z_m[-1]
 
@@ -106,7 +106,7 @@ class GainMap(PathLoss, kind="map"):
 
         return look_up_loss_db
 
-    def notices(self, built: Built) -> Iterator[Notice]:
+    def notices(self, built: Built) -> Notices:
         table, n_unused = self._read_cells(built.stations)
         if missing := 100.0 * table.isna().to_numpy().mean():
             yield notice(
@@ -129,7 +129,7 @@ class GainMap(PathLoss, kind="map"):
 
 
 @lru_cache(maxsize=1)
-def _read_gains(file: str, version: tuple[int, int]) -> "DataFrame":
+def _read_gains(file: str, version: IntPair) -> "DataFrame":
     """Gains in dB of a file by (z, y, x) and cell, NaN for none; `version` tells a changed file
     from an older one.
     """

@@ -17,7 +17,7 @@ from netsim.part import Fraction, Part
 from netsim.radio.path_loss import Pairs, PathLoss
 from netsim.rng import Rng, ndtri
 from netsim.ues import Indoors
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, FloatTriple, IntArray
 
 _WORDS = 4  # random numbers of one block of the generator: as many sites share it
 _GROUPS = MAX_STATIONS // _WORDS
@@ -62,8 +62,7 @@ class IndoorShadow:
         """Shadowing in dB (n, n_bs) of UEs at positions (n, 2), all of them inside."""
         sites, column = np.unique(self.site, return_inverse=True)
         lattice_place = position_m * (LATTICE_CORRELATION / self.decorrelation_m)
-        finite = np.where(np.isfinite(lattice_place), lattice_place, 0.0)
-        cell = np.floor(finite).astype(np.int64)
+        cell = np.floor(np.where(np.isfinite(lattice_place), lattice_place, 0.0)).astype(np.int64)
         x, y = (lattice_place - cell).T
         weight = np.stack([(1 - x) * (1 - y), x * (1 - y), (1 - x) * y, x * y])  # (4, n)
         weight /= np.sqrt((weight**2).sum(axis=0))
@@ -151,7 +150,7 @@ class Penetration(Part):
 
     def list_walls(
         self, path_loss: PathLoss, carrier_hz: float, depth_m: float
-    ) -> list[tuple[float, float, float]]:
+    ) -> list[FloatTriple]:
         """Kinds of buildings: share, mean loss and its standard deviation in dB so far from the
         facade.
         """
@@ -189,7 +188,7 @@ class Tr38901Penetration(Penetration, kind="tr38901"):
 
     def list_walls(
         self, path_loss: PathLoss, carrier_hz: float, depth_m: float
-    ) -> list[tuple[float, float, float]]:
+    ) -> list[FloatTriple]:
         share = self._get_high_loss_share(path_loss)
         inside_db = _INSIDE_DB_M * depth_m
         kinds = ((1.0 - share, False, _LOW_STD_DB), (share, True, _HIGH_STD_DB))

@@ -18,7 +18,15 @@ from netsim.radio.path_loss import LossLaw, Pairs, PathLoss
 from netsim.radio.shadowing import Shadow
 from netsim.radio.sight import SightLaw
 from netsim.ues import STOREY_M, Indoors
-from netsim.units import BoolArray, FloatArray, IntArray, find_ratio, ratio_from_db, w_from_dbm
+from netsim.units import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    IntArrayPair,
+    find_ratio,
+    ratio_from_db,
+    w_from_dbm,
+)
 
 BLOCK_PAIRS = 2**18  # of which one array of numbers has 2 MiB
 _MAX_MOVED = 0.6  # share of UEs up to which keeping the links of the others saves time
@@ -83,7 +91,7 @@ class RadioLinks:
         return self.powers.strongest
 
     def compute_sinr(
-        self, noise_dbm: float, pairs: tuple[IntArray, IntArray] | EllipsisType = ...
+        self, noise_dbm: float, pairs: IntArrayPair | EllipsisType = ...
     ) -> FloatArray:
         """Downlink SINR (n_ue, n_bs), linear: interference from all other cells at full load, and
         noise; or that of some pairs (n,) of UE and base station.

@@ -8,7 +8,7 @@ clipped to the tabulated range; the distance d_3D has the true height.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf, log10, pi
 from typing import ClassVar, NamedTuple, Self
@@ -20,10 +20,10 @@ from netsim.columns import frozen
 from netsim.compiled import compiled
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.notice import Built, Notice, notice
+from netsim.notice import Built, Notices, notice
 from netsim.part import Part
 from netsim.ues import Indoors
-from netsim.units import SPEED_OF_LIGHT_M_S, BoolArray, FloatArray
+from netsim.units import SPEED_OF_LIGHT_M_S, BoolArray, FloatArray, FloatPair, FloatTriple
 
 MIN_DISTANCE_M = 1.0
 """distance, nearer than which laws in closed form keep the loss"""
@@ -90,7 +90,7 @@ class PathLoss(Part):
     needs_sight: ClassVar[bool] = False
     max_distance_m: ClassVar[float] = inf
     """distance up to which the published law is valid"""
-    std_db: ClassVar[tuple[float, float] | None] = None
+    std_db: ClassVar[FloatPair | None] = None
     """published standard deviations of shadowing with and without line of sight; None if there are
     none"""
     far_std_db: ClassVar[float | None] = None
@@ -100,12 +100,12 @@ class PathLoss(Part):
     nlos_decorrelation_m: ClassVar[float | None] = None
     """decorrelation distance of shadowing without line of sight; None: that in line of sight, one
     field for both"""
-    indoor_shadowing: ClassVar[tuple[float, float] | None] = None
+    indoor_shadowing: ClassVar[FloatPair | None] = None
     """standard deviation in dB and decorrelation distance in m of shadowing inside buildings; None
     if there are none"""
     has_high_loss_buildings: ClassVar[bool] = True
     """whether the law was published for buildings of high penetration loss too"""
-    ue_heights_m: ClassVar[tuple[float, float]] = (0.0, inf)
+    ue_heights_m: ClassVar[FloatPair] = (0.0, inf)
     """heights of UEs that the law was published for; those of UEs on floors are clipped to them"""
     environment_above_m: ClassVar[float] = inf
     """height of a UE above which the effective environment height is random"""
@@ -156,7 +156,7 @@ class PathLoss(Part):
         the base station.
         """
 
-    def notices(self, built: Built) -> Iterator[Notice]:
+    def notices(self, built: Built) -> Notices:
         """Whether UEs are on floors above the heights that the law was published for."""
         max_m = self.ue_heights_m[1]
         if built.floor_m is not None and built.floor_m > max_m:
@@ -293,7 +293,7 @@ class _Tr38901Scenario(PathLoss):
 class _Urban(_Tr38901Scenario):
     """Common base of the scenarios in cities, whose formulas differ in numbers only."""
 
-    slopes_db: ClassVar[tuple[float, float, float]]
+    slopes_db: ClassVar[FloatTriple]
     """of PL1: its first and its slope; factor of the logarithm of breakpoint and heights in PL2
     [Table 7.4.1-1]"""
     hidden_db: ClassVar[tuple[float, float, float, float]]
@@ -497,24 +497,19 @@ class RuralMacro(_Tr38901Scenario, kind="rma"):
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         distance = np.maximum(pairs.distance_3d_m, self._compute_min_distance_m(pairs))
         decades = np.log10(distance)
-        los = self._compute_los_db(distance, decades, pairs, carrier_hz)
-        if pairs.los is not None and pairs.los.all():
-            return los
-        both = np.maximum(los, self._compute_nlos_db(decades, pairs, carrier_hz / 1e9))
-        if pairs.los is None:
-            return both
-        return np.where(pairs.los, los, both)
-
-    def _compute_los_db(
-        self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float
-    ) -> FloatArray:
         breakpoint_m = self._compute_breakpoint_m(pairs, carrier_hz)
         edge = np.maximum(breakpoint_m, MIN_2D_M)
         edge_decades = np.log10(edge)
         edge_db = self._compute_near_db(edge, edge_decades, carrier_hz / 1e9)
         far = edge_db + 40.0 * (decades - edge_decades)
         near = self._compute_near_db(distance, decades, carrier_hz / 1e9)
-        return np.where(pairs.distance_2d_m <= breakpoint_m, near, far)
+        los = np.where(pairs.distance_2d_m <= breakpoint_m, near, far)
+        if pairs.los is not None and pairs.los.all():
+            return los
+        both = np.maximum(los, self._compute_nlos_db(decades, pairs, carrier_hz / 1e9))
+        if pairs.los is None:
+            return both
+        return np.where(pairs.los, los, both)
 
     def is_far(self, pairs: Pairs, carrier_hz: float) -> BoolArray:
         return pairs.distance_2d_m > self._compute_breakpoint_m(pairs, carrier_hz)

@@ -198,8 +198,7 @@ class RoundRobin(_Slotted, kind="round-robin"):
         served_s[ue] = np.maximum(served_s[ue], np.minimum(until_s, last_start_s))
         keys = (served_s[queue.ue], queue.ready_s)
         holds, sends, slot = self.pick_turn(queue, time_s, state.slot, *keys)
-        begins = sends & ~holds & (queue.alone_bps > 0)
-        served_s[queue.ue[begins]] = time_s
+        served_s[queue.ue[sends & ~holds & (queue.alone_bps > 0)]] = time_s
         return Grants(sends, slot.until_s, Turns(served_s, slot))
 
 

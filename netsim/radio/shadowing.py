@@ -18,7 +18,7 @@ from netsim.radio.indoor_links import IndoorShadow
 from netsim.radio.path_loss import Pairs, PathLoss
 from netsim.rng import Rng
 from netsim.ues import Indoors
-from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
+from netsim.units import BoolArray, Float32Array, FloatArray, FloatPair, IntArray
 
 # decorrelation distances between the two ends of the grid around the torus: exp(-8) = 3e-4
 _WRAP = 8.0
@@ -178,7 +178,7 @@ class GaussianShadowing(Shadowing):
         return texts
 
 
-Correlation = tuple[float, float]
+Correlation = FloatPair
 """of two corners of a cell of a grid, along a side and the diagonal"""
 
 
@@ -447,8 +447,7 @@ class Correlated(GaussianShadowing, kind="correlated"):
 
             def draw_unit(label: str, owner: int) -> FloatArray:
                 white = rng.normal(label, [owner], tuple(torus))[0]
-                spectrum = np.fft.rfft2(white) * amplitude
-                return np.fft.irfft2(spectrum, s=torus)[:ny, :nx]
+                return np.fft.irfft2(np.fft.rfft2(white) * amplitude, s=torus)[:ny, :nx]
 
             site_weight = sqrt(1.0 - self.site_correlation)
             common = np.zeros(1)

@@ -213,8 +213,7 @@ class SharedBand(Uplink):
             "interference_over_thermal_db": 0.0,
         }
         receiver = self.model_copy(update=limits)
-        serving = np.where(sent.rate_bps > 0, cohort.serving, -1)
-        on_air = replace(cohort, serving=serving)
+        on_air = replace(cohort, serving=np.where(sent.rate_bps > 0, cohort.serving, -1))
         at_antenna = receiver.compute_channel(
             on_air, payload, receiver.receive_overheard(on_air, group_of)
         )
@@ -328,8 +327,7 @@ class Noma(SharedBand, kind="noma"):
     def receive_overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
         together = super().group_ues(cohort) if group_of is None else group_of
         if self.interference == "intra":
-            n_groups = together.max(initial=0) + 1
-            together = together + n_groups * np.maximum(cohort.serving, 0)
+            together = together + (together.max(initial=0) + 1) * np.maximum(cohort.serving, 0)
         at_antenna = replace(cohort, serving=np.minimum(cohort.serving, 0))
         return self.receive(at_antenna, cohort.serving >= 0, together)
 

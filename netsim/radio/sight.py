@@ -111,7 +111,6 @@ class ByProbability(Sight, kind="probability"):
 
         def draw_sight(pairs: Pairs, position_m: FloatArray) -> BoolArray:
             # NaN of an absent UE, which sees no base station
-            probability = path_loss.los_probability(pairs)
-            return field.is_below(draw_at_nodes(), position_m, probability)
+            return field.is_below(draw_at_nodes(), position_m, path_loss.los_probability(pairs))
 
         return draw_sight

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.notice import Notice, notice
+from netsim.notice import Notices, notice
 from netsim.streets.graph import MODES, WALK, Paths, StreetGraph, look_up_default_speeds_m_s
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, IntArrayPair
 
 SNAP_M = 0.5
 _ROUNDING_M = 1e-3  # vertices nearer than this are one
@@ -83,7 +81,7 @@ class StreetAssembly:
                 f"footways or side streets"
             )
 
-    def notices(self, file: str) -> Iterator[Notice]:
+    def notices(self, file: str) -> Notices:
         """What is not open in the streets of a file."""
         if self.loose_parts:
             yield notice(
@@ -169,7 +167,7 @@ def label_components(tail: IntArray, head: IntArray, n: int, connection: str) ->
 
 def _find_near_pairs(
     at_m: FloatArray, ends: IntArray, layer: IntArray, has_end: BoolArray, snap_m: float
-) -> tuple[IntArray, IntArray]:
+) -> IntArrayPair:
     """Pairs of an end and a point nearer than snap_m to it: another end, or a vertex of the same
     layer.
     """
@@ -240,8 +238,7 @@ def _number_rows(*columns: FloatArray | IntArray) -> IntArray:
     number = np.zeros(len(columns[0]), int)
     for column in columns:
         _, value = np.unique(column, return_inverse=True)
-        pair = number * (value.max(initial=0) + 1) + value
-        _, number = np.unique(pair, return_inverse=True)
+        _, number = np.unique(number * (value.max(initial=0) + 1) + value, return_inverse=True)
     return number
 
 
@@ -269,7 +266,7 @@ def _build_streets(segments: _StraightSegments, position_m: FloatArray) -> Stree
     )
 
 
-def _chain_segments(segments: _StraightSegments, inner: BoolArray) -> tuple[IntArray, IntArray]:
+def _chain_segments(segments: _StraightSegments, inner: BoolArray) -> IntArrayPair:
     """Runs of segments from node to node: the points (v,) that they pass, and where each begins
     among them (c + 1,).
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
 from netsim.maps import Shapes
-from netsim.notice import Notice, notice
+from netsim.notice import Notices, notice
 from netsim.streets.graph import MODES, WALK, StreetGraph
 from netsim.ues import STOREY_M
 from netsim.units import FloatArray, IntArray
@@ -117,7 +115,7 @@ def find_access(graph: StreetGraph, position_m: FloatArray, mode: int) -> Access
     return Access(open_to[nearest], along_m, at_m)
 
 
-def report_doorless(count: int, premises: Premises) -> Iterator[Notice]:
+def report_doorless(count: int, premises: Premises) -> Notices:
     """Buildings that cannot be entered, of `count` buildings."""
     if closed := count - len(premises):
         yield notice(

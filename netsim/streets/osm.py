@@ -14,9 +14,9 @@ from netsim.maps import convert_to_degrees, is_absent, project_lon_lat, read_fea
 from netsim.notice import Notice, notice
 from netsim.streets.assembly import StreetLines
 from netsim.streets.graph import CLASSES, CYCLE_M_S, KM_H, MODES, WALK_M_S, Paths
-from netsim.units import FloatArray, LatLon
+from netsim.units import FloatArray, LatLon, Texts
 
-Words = tuple[str, ...]
+Words = Texts
 
 _MAX_M_S = 300 * KM_H
 _MAX_VALUES = 20  # of a tag

@@ -12,7 +12,7 @@ import numpy as np
 from netsim.columns import Columns, frozen, no_floats, no_ints, split_blocks
 from netsim.streets.doors import Access
 from netsim.streets.graph import MODES, WALK_M_S, Paths, StreetGraph
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, IntArrayPair
 
 _MAX_BYTES = 80_000_000  # of shortest path trees of all modes
 _BYTES_PER_NODE = 12  # of a tree
@@ -130,8 +130,7 @@ class Routes:
         vertex_m = np.concatenate([corner_m[0], position_m, corner_m[2], corner_m[3]])
         order = np.argsort(trip, kind="stable")
         is_first = np.diff(trip[order], prepend=-1) != 0
-        passes = is_first | (np.diff(time_s[order], prepend=0.0) > 0)
-        kept = order[passes]
+        kept = order[is_first | (np.diff(time_s[order], prepend=0.0) > 0)]
         first = np.append(0, np.cumsum(np.bincount(trip[kept], minlength=len(mode))))
         vertex_m = vertex_m[kept]
         vertex_m[first[1:] - 1] = corner_m[3]
@@ -170,9 +169,7 @@ class _Trees:
         places = (head[best], tail[best])
         self._reversed = csr_array((time_s[best], places), shape=(n, n))
 
-    def find_streets_and_sides(
-        self, node: IntArray, following: IntArray
-    ) -> tuple[IntArray, IntArray]:
+    def find_streets_and_sides(self, node: IntArray, following: IntArray) -> IntArrayPair:
         """The streets (k,) from nodes to neighbours of theirs (k,), and whether they lead against
         the centre line.
         """

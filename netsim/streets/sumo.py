@@ -17,7 +17,7 @@ from netsim.streets.graph import CLASSES, CYCLE_M_S, DRIVE, KM_H, WALK_M_S, Path
 from netsim.streets.osm import KINDS
 from netsim.traces.source import Attributes, XmlFile
 from netsim.traces.values import quote_text, to_number
-from netsim.units import FloatArray, LatLon
+from netsim.units import FloatArray, FloatPair, LatLon
 
 _VEHICLES = ("pedestrian", "bicycle", "passenger")  # SUMO's words for `MODES`
 _MAX_EDGES = 1_000_000
@@ -38,7 +38,7 @@ _PARAMETER = re.compile(
 )
 """Parameters of PROJ that name no file and no chain of operations."""
 
-Place = tuple[float, float]
+Place = FloatPair
 
 
 @dataclass

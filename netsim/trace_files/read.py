@@ -66,8 +66,8 @@ from netsim.traces.table import (
     sample_box_border,
 )
 from netsim.traces.trace import LocalTime, Trace, find_zone
-from netsim.traces.values import Codes, Texts, parse_epoch_s, quote_text
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.traces.values import Codes, parse_epoch_s, quote_text
+from netsim.units import BoolArray, FloatArray, IntArray, IntPair, Texts
 
 
 def list_formats() -> Mapping[str, type[TraceFormat]]:
@@ -457,8 +457,7 @@ class TraceSetting(TraceFile):
             )
             return *keep_occurring(labels, chain[user_of_row]), [notice("trace-users", how=text)]
         days, user = np.unique(clock.wall_s(moves.time_s) // DAY_S, return_inverse=True)
-        dates = tuple(str(clock.first_day + timedelta(days=int(day))) for day in days)
-        return dates, user, notices
+        return tuple(str(clock.first_day + timedelta(days=int(day))) for day in days), user, notices
 
     def _parse_edge_s(self, name: str) -> float:
         """The epoch time of `since` or `until`; infinite where it is not set."""
@@ -595,7 +594,7 @@ def find_repeated(table: TraceTable) -> BoolArray:
     return out
 
 
-def count_rows_by_cell(table: TraceTable) -> list[tuple[int, int]]:
+def count_rows_by_cell(table: TraceTable) -> list[IntPair]:
     """(cell, rows) of the cells that have rows, most first; equals in order of first appearance."""
     if table.fixes.cell is None:
         return []

@@ -22,7 +22,7 @@ import numpy as np
 
 from netsim.clock import DAY_S, Clock, compute_rounding_s
 from netsim.columns import frozen, no_places
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, FloatPair, IntArray
 
 PLACE_M = 200.0
 KNOWN_S = 3600.0
@@ -120,7 +120,7 @@ def _measure_s_at_usual_place(
     place: IntArray,
     known_s: FloatArray,
     wall_s: FloatArray,
-    hours: tuple[float, float],
+    hours: FloatPair,
     share: float,
     is_asked: BoolArray,
 ) -> tuple[FloatArray, int]:
@@ -150,8 +150,7 @@ def _measure_s_at_usual_place(
     busiest = spent_s.argmax(axis=1)
     best = np.arange(n_days), busiest
     is_long = spent_s[best] > share * spent_s.sum(axis=1)
-    stays = is_long & (n_fixes[best] >= _MIN_FIXES)
-    times = np.bincount(busiest[stays], minlength=1)
+    times = np.bincount(busiest[is_long & (n_fixes[best] >= _MIN_FIXES)], minlength=1)
     n = times.max()
     if n < FEWEST_NIGHTS or 2 * n <= n_days:
         return np.zeros(len(place)), n_days

@@ -3,7 +3,6 @@ that means absence.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, nan, pi
@@ -15,11 +14,11 @@ import numpy.typing as npt
 from netsim.clock import Clock, compute_rounding_s
 from netsim.columns import Columns, frozen
 from netsim.errors import BadInput, format_count
-from netsim.notice import Notice, notice
+from netsim.notice import Notices, notice
 from netsim.traces.table import GLOBE, Coordinates, FixRows, TraceTable, look_like_degrees
 from netsim.traces.trace import Trace
-from netsim.traces.values import Texts, renumber_names
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.traces.values import renumber_names
+from netsim.units import BoolArray, FloatArray, IntArray, Texts
 
 Index = npt.NDArray[np.integer]
 Sorted = TypeVar("Sorted", bound=npt.NDArray[Any] | None)
@@ -165,8 +164,7 @@ WALK_M_S = 1.4  # a comfortable pace of adults
 
 def add_walk_times(table: TraceTable) -> TraceTable:
     """The table with times of a walk at 1.4 m/s through its places in the order of the file."""
-    plane = table.coordinates.to_plane(table.fixes.place)
-    step_m = np.hypot(*np.diff(plane.xy_m, axis=0).T)
+    step_m = np.hypot(*np.diff(table.coordinates.to_plane(table.fixes.place).xy_m, axis=0).T)
     time_s = np.append(0.0, np.cumsum(step_m)) / WALK_M_S
     walk = notice("trace-survey", speed_m_s=WALK_M_S, length_s=time_s[-1])
     return replace(table, fixes=replace(table.fixes, time_s=time_s), notices=(*table.notices, walk))
@@ -275,7 +273,7 @@ def measure_steps(moves: Moves) -> TraceSteps:
     return TraceSteps(n, fast_rows, at_once.sum(), step_m[at_once].max(initial=0.0))
 
 
-def report_doubts(table: TraceTable, moves: Moves) -> Iterator[Notice]:
+def report_doubts(table: TraceTable, moves: Moves) -> Notices:
     """What is doubtful about rows; moves : of the rows of the table, in its order."""
     n = len(moves.user)
     coordinates = table.coordinates
@@ -312,7 +310,7 @@ def report_doubts(table: TraceTable, moves: Moves) -> Iterator[Notice]:
         )
 
 
-def _report_dates(fixes: FixRows, moves: Moves) -> Iterator[Notice]:
+def _report_dates(fixes: FixRows, moves: Moves) -> Notices:
     """Clocks that were not set, or whose weeks rolled over, and dates in place of times."""
     time_s = fixes.time_s
     offset_s = np.abs(time_s - np.median(time_s))
@@ -327,7 +325,7 @@ def _report_dates(fixes: FixRows, moves: Moves) -> Iterator[Notice]:
         yield notice("trace-dates-alone")
 
 
-def _report_regions(place: FloatArray, moves: Moves) -> Iterator[Notice]:
+def _report_regions(place: FloatArray, moves: Moves) -> Notices:
     """Rows that are more than 1,000 km apart, with boxes of 3 degrees around where most of them
     are.
     """
@@ -348,7 +346,7 @@ def _report_regions(place: FloatArray, moves: Moves) -> Iterator[Notice]:
     yield notice("trace-regions", boxes=", ".join(boxes), number=elsewhere.sum())
 
 
-def _report_no_fixes(place: FloatArray) -> Iterator[Notice]:
+def _report_no_fixes(place: FloatArray) -> Notices:
     """Rows at latitude 0, longitude 0, if the others are elsewhere, or on rows all near by, at
     sea.
     """
@@ -359,7 +357,6 @@ def _report_no_fixes(place: FloatArray) -> Iterator[Notice]:
     placed = place[~zero]
     if not zero.any() or np.abs(np.median(placed, axis=0)).max() < _FAR_FROM_NO_FIX_DEG:
         return
-    low = placed.min(axis=0) - _MARGIN_DEG
-    corners = [*low, *(placed.max(axis=0) + _MARGIN_DEG)]
+    corners = [*(placed.min(axis=0) - _MARGIN_DEG), *(placed.max(axis=0) + _MARGIN_DEG)]
     box = ",".join(f"{corner:.4f}" for corner in corners)
     yield notice("trace-without-fix", rows=format_count(zero.sum(), "row"), box=box)

@@ -30,7 +30,6 @@ from netsim.errors import BadInput, format_count
 from netsim.safe import describe_file_kind, format_size, list_files_below, open_regular
 from netsim.traces.values import (
     Refused,
-    Texts,
     find_other_unit,
     is_missing,
     join_texts,
@@ -40,7 +39,7 @@ from netsim.traces.values import (
     squeeze_blanks,
     to_number,
 )
-from netsim.units import FloatArray
+from netsim.units import FloatArray, FloatPair, Texts
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -481,7 +480,7 @@ def match_columns(
 
 def read_number_table(
     path: str,
-    bounds: Mapping[str, tuple[float, float] | None],
+    bounds: Mapping[str, FloatPair | None],
     needed: Sequence[str] = (),
     columns: Headers | None = None,
 ) -> DataFrame:

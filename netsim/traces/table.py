@@ -33,7 +33,6 @@ from netsim.traces.values import (
     Column,
     NameCodes,
     Refused,
-    Texts,
     Times,
     is_missing,
     join_texts,
@@ -46,7 +45,7 @@ from netsim.traces.values import (
     to_number,
     to_numbers,
 )
-from netsim.units import BoolArray, FloatArray, IntArray, LatLon
+from netsim.units import BoolArray, FloatArray, IntArray, IntPair, LatLon, TextPair, Texts
 
 AUTO = "auto"
 LOCAL = "local"
@@ -84,7 +83,7 @@ class Coordinates:
     named: bool = False
 
     @classmethod
-    def from_names(cls, path: str, names: tuple[str, str], crs: str) -> Coordinates:
+    def from_names(cls, path: str, names: TextPair, crs: str) -> Coordinates:
         """The coordinates of a file that has degrees or metres, where a user asks for `crs`. Raises
         `BadInput`.
         """
@@ -102,7 +101,7 @@ class Coordinates:
         )
 
     @property
-    def names(self) -> tuple[str, str]:
+    def names(self) -> TextPair:
         """Our names of the two columns, in the order of a box's corners."""
         if self.crs == GLOBE:
             return DEGREES
@@ -308,7 +307,7 @@ class FixBuilder:
         self.left_out: Counter[str] = Counter()
         self.labels: dict[str, Label] = {}
         self._names = {"user": NameCodes(), "cell": NameCodes(normalise_id)}
-        self._users: dict[tuple[str, str], int] = {}
+        self._users: dict[TextPair, int] = {}
         self._times: Times | None = None
         self._pieces: defaultdict[str, list[Column]] = defaultdict(list)
         # the number of rows before each piece, and its file
@@ -554,7 +553,7 @@ def _keep_usable(table: TraceTable) -> TraceTable:
     return table
 
 
-def find_backwards(track: Column, time_s: FloatArray) -> tuple[int, int] | None:
+def find_backwards(track: Column, time_s: FloatArray) -> IntPair | None:
     """The rows (before, after) of a track between which time runs backwards; equal times are
     fine.
     """

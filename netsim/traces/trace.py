@@ -19,8 +19,8 @@ from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.notice import Notice, notice
-from netsim.traces.values import Texts, quote_text
-from netsim.units import BoolArray, FloatArray, IntArray, LatLon
+from netsim.traces.values import quote_text
+from netsim.units import BoolArray, FloatArray, IntArray, LatLon, Texts
 
 STDS_OF_RADIUS = sqrt(-2 * log(1 - 0.68))
 
@@ -87,8 +87,7 @@ class Trace:
             raise ValueError("the trace has no column accuracy_m")
         apart_s = self.time_s.max() + 1.0
         key = self.user * apart_s + self.time_s
-        row = np.searchsorted(key, user * apart_s + time_s)
-        return self.accuracy_m[row] / STDS_OF_RADIUS
+        return self.accuracy_m[np.searchsorted(key, user * apart_s + time_s)] / STDS_OF_RADIUS
 
 
 def find_local_zone(name: str, lon_deg: float | None) -> tuple[tzinfo, str, list[Notice]]:

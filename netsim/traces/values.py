@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from netsim.errors import cut_text, format_count
 from netsim.notice import Notice, notice
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, FloatPair, IntArray, Texts
 
-Texts = tuple[str, ...]
 Codes = npt.NDArray[np.int32]
 Column = npt.NDArray[Any]
 MISSING = frozenset(
@@ -490,7 +489,7 @@ def _format_serial(value: float) -> str:
     return f"{str(day).replace('T', ' ')} as spreadsheets count days"
 
 
-def _parse_moment_s(text: str, zone: tzinfo | None, dates: str = "auto") -> tuple[float, float]:
+def _parse_moment_s(text: str, zone: tzinfo | None, dates: str = "auto") -> FloatPair:
     """Epoch seconds of a text, and how much later it came once more, 0 for never."""
     try:
         moment = _read_date(text.strip(), dates)

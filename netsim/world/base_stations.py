@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -16,7 +16,7 @@ from netsim.columns import MAX_STATIONS, frozen
 from netsim.errors import BadInput, format_count
 from netsim.geometry import Area
 from netsim.maps import SAME_ORIGIN_M, measure_distance_m, project_lon_lat
-from netsim.notice import Built, Notice, list_doubts, notice
+from netsim.notice import Built, Notice, Notices, list_doubts, notice
 from netsim.part import Coordinates, FileName, OneOf, Part, Positive
 from netsim.radio.antenna import ANTENNAS, Antenna, Sector
 from netsim.rng import Rng, Streams
@@ -37,7 +37,7 @@ from netsim.traces.values import (
     replace_commas,
     to_number,
 )
-from netsim.units import FloatArray, IntArray, LatLon
+from netsim.units import FloatArray, FloatPair, IntArray, IntPair, LatLon, TextPair, Texts
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -206,10 +206,8 @@ class Hexagonal(Layout, kind="hexagonal"):
 
     def _fill_area(self, area: Area) -> FloatArray:
         step = self._step_m
-        half_rows = area.side_m[1] / step[1, 1] / 2
-        rows = math.ceil(half_rows) + 1
-        half_columns = area.side_m[0] / self.inter_site_m / 2
-        columns = math.ceil(half_columns) + 1 + rows
+        rows = math.ceil(area.side_m[1] / step[1, 1] / 2) + 1
+        columns = math.ceil(area.side_m[0] / self.inter_site_m / 2) + 1 + rows
         if (2 * rows + 1) * (2 * columns + 1) > 100 * MAX_STATIONS:
             raise BadInput(
                 f"world.base_stations.inter_site_m: {self.inter_site_m:g} m fills the area with "
@@ -407,8 +405,8 @@ def _read_opencellid(
     names_radio = first[0].strip().upper() in _RADIOS
     is_bare = len(first) >= len(_ORDER) and names_radio and not first[1].strip().isalpha()
     places = _find_columns(source, first_line, _ORDER if is_bare else first)
-    lon_lat_deg: dict[str, tuple[float, float]] = {}
-    known_keys = set[tuple[str, ...]]()
+    lon_lat_deg: dict[str, FloatPair] = {}
+    known_keys = set[Texts]()
     skipped = Counter[str]()
     other_radios = dict[str, None]()
     for line, row in chain([(first_line, first)] if is_bare else [], rows):
@@ -455,9 +453,7 @@ def _read_opencellid(
     return Cells(table, notices)
 
 
-def _read_station_list(
-    path: str, pair: tuple[str, str], band: str | None, columns: Headers
-) -> Cells:
+def _read_station_list(path: str, pair: TextPair, band: str | None, columns: Headers) -> Cells:
     """The base stations of a list with a header; pair : its columns of positions."""
     read = read_number_table(path, _OF_LIST, pair, columns)
     table = read.reindex(columns=[*pair, *[*_OF_LIST][4:]])
@@ -605,7 +601,7 @@ class CellFile(Layout, kind="cell-file"):
             }
         return BaseStation(position_m=(cell.pop("x_m"), cell.pop("y_m")), **cell)
 
-    def notices(self, built: Built) -> Iterator[Notice]:
+    def notices(self, built: Built) -> Notices:
         cells = self._load_cells()
         yield from cells.notices
         if outside := len(cells.table) - len(built.stations):
@@ -623,8 +619,8 @@ def _read_cached_cells(
     path: str,
     radio: str | None,
     band: str | None,
-    columns: tuple[tuple[str, str], ...],
-    version: tuple[int, int],
+    columns: tuple[TextPair, ...],
+    version: IntPair,
 ) -> Cells:
     """The cells of a file; `version` tells a changed file from the one in memory."""
     try:

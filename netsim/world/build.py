@@ -2,7 +2,6 @@
 environment.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
@@ -16,7 +15,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area, check_near
 from netsim.maps import SAME_ORIGIN_M, measure_distance_m
 from netsim.mobility.base import Ground
-from netsim.notice import Built, Notice, notice
+from netsim.notice import Built, Notices, notice
 from netsim.part import collect_parts
 from netsim.rng import Streams
 from netsim.streets.doors import Premises, find_doors, report_doorless
@@ -72,8 +71,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         law.check(setting.radio.carrier_hz, ues.height_m, heights_m)
     except ValueError as error:
         raise BadInput(f"world.{error}") from None
-    places = sorted({b.position_m for b in stations})
-    at_m = np.array(places, float).reshape(-1, 2)
+    at_m = np.array(sorted({b.position_m for b in stations}), float).reshape(-1, 2)
     if layout is not None:
         at_m = np.concatenate([at_m + shift_m for shift_m in layout.shifts_m])
     ground = Ground(
@@ -194,9 +192,7 @@ def place_trace(trace: Trace | None, city: City) -> Trace | None:
     return trace
 
 
-def report_trace_outside(
-    setting: WorldSetting, area: Area, trace: Trace | None
-) -> Iterator[Notice]:
+def report_trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> Notices:
     """Rows of a trace outside of the city, or in other coordinates; raises BadInput where all are
     outside.
     """
@@ -228,12 +224,11 @@ def find_highest_floor_m(
     """Height of UEs on the highest floor that has some; None where none are in buildings."""
     if indoors is None:
         return None
-    top_floor = ground.premises.floors.max(initial=1) - 1
-    floors = int(max(top_floor, indoors.floor.max(initial=0)))
+    floors = int(max(ground.premises.floors.max(initial=1) - 1, indoors.floor.max(initial=0)))
     return setting.ues.height_m + STOREY_M * floors
 
 
-def report_long_links(setting: WorldSetting, stations: Stations, area: Area) -> Iterator[Notice]:
+def report_long_links(setting: WorldSetting, stations: Stations, area: Area) -> Notices:
     """Base stations far outside of the area, and links longer than the path loss law was published
     for; raises BadInput where that must be an error.
     """
@@ -259,7 +254,7 @@ def report_long_links(setting: WorldSetting, stations: Stations, area: Area) -> 
         )
 
 
-def _report_far_stations(setting: WorldSetting, area: Area) -> Iterator[Notice]:
+def _report_far_stations(setting: WorldSetting, area: Area) -> Notices:
     """Listed base stations that stand farther outside of the area than its longer side is long."""
     stations = setting.listed_stations
     at_m = collect_positions_m(stations)
@@ -279,14 +274,14 @@ def _report_far_stations(setting: WorldSetting, area: Area) -> Iterator[Notice]:
         )
 
 
-def report_tiny_area(area: Area) -> Iterator[Notice]:
+def report_tiny_area(area: Area) -> Notices:
     """An area too small for places to differ."""
     width_m, height_m = area.side_m
     if min(width_m, height_m) < _MIN_SIDE_M:
         yield notice("area-tiny", width_m=width_m, height_m=height_m)
 
 
-def report_ues_outside(area: Area, position_m: FloatArray) -> Iterator[Notice]:
+def report_ues_outside(area: Area, position_m: FloatArray) -> Notices:
     """Many UEs that start outside of the area."""
     present = np.isfinite(position_m).all(axis=1)
     if not present.any():
@@ -301,7 +296,7 @@ _MAX_DBM = 30.0  # of one resource element: 1 kW over the 1,200 of 20 MHz is 29.
 
 def report_doubtful_stations(
     layout: Layout | None, stations: Stations, buildings: Buildings, area: Area
-) -> Iterator[Notice]:
+) -> Notices:
     """Base stations below the roof of a building, half of the cells of a file outside of the area,
     and a power that is rather that of a carrier.
 

@@ -5,7 +5,7 @@ with every run.
 from netsim.part import Part
 from netsim.radio.schedulers import Simultaneous
 from netsim.texts import render_facts, render_lines
-from netsim.traces.values import Texts
+from netsim.units import Texts
 from netsim.world.base_stations import Stations
 from netsim.world.setting import Radio, WorldSetting
 

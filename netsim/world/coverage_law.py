@@ -24,7 +24,7 @@ from netsim.errors import BadInput
 from netsim.radio.link_budget import Budget
 from netsim.rng import ndtr
 from netsim.ues import Indoors
-from netsim.units import FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, FloatPair, IntArray
 from netsim.world.setting import Radio
 
 _LEVEL_DB = 2.0
@@ -82,9 +82,7 @@ class CoverageLaw:
             mean[rows] = reported @ np.diff(below, axis=0, prepend=0.0, append=1.0)
         return mean
 
-    def _tabulate_cdf(
-        self, place_m: FloatArray, cells: IntArray, indoors: Indoors
-    ) -> tuple[FloatArray, FloatArray]:
+    def _tabulate_cdf(self, place_m: FloatArray, cells: IntArray, indoors: Indoors) -> ArrayPair:
         """Levels t of M (levels,) and P(M < t) (levels, n) in front of the facade."""
         pairs, seen_dbm = self.budget.compute_unshadowed_dbm(place_m, indoors, True)
         hidden_dbm = self.budget.compute_unshadowed_dbm(place_m, indoors, False)[1]
@@ -92,7 +90,10 @@ class CoverageLaw:
         share = np.full(seen_dbm.shape, float(kind == "always"))
         if kind == "probability":
             share = self.radio.path_loss.los_probability(pairs)
-        stds = self._choose_stds_db(bool(indoors.inside.any()))
+        *stds, _, within = self.radio.shadowing.choose_stds(self.radio.path_loss)
+        if within is not None and indoors.inside.any():
+            stds = [within, within]
+        stds = np.maximum(stds, _MIN_STD_DB).tolist()
         # M beyond these levels counts as the last
         both = np.stack([seen_dbm, hidden_dbm])[:, :, cells]
         beyond = _MAX_STDS * max(stds)
@@ -110,16 +111,8 @@ class CoverageLaw:
             below *= p * seen + (1.0 - p) * hidden
         return level, below
 
-    def _choose_stds_db(self, inside: bool) -> tuple[float, float]:
-        seen, hidden, _, within = self.radio.shadowing.choose_stds(self.radio.path_loss)
-        if inside and within is not None:
-            seen = hidden = within
-        return max(seen, _MIN_STD_DB), max(hidden, _MIN_STD_DB)
 
-
-def _average_clipped(
-    mean: FloatArray, std: float, clip_dbm: tuple[float, float] | None
-) -> FloatArray:
+def _average_clipped(mean: FloatArray, std: float, clip_dbm: FloatPair | None) -> FloatArray:
     """E clip(X) of X ~ N(mean, std^2), clipped to the range of reports, if there is one."""
     if clip_dbm is None:
         return mean

@@ -28,11 +28,11 @@ from netsim.radio.sight import AlwaysInSight, Sight
 from netsim.radio.uplink import Ideal, Uplink
 from netsim.rng import Rng
 from netsim.ues import Indoors
-from netsim.units import FloatArray, IntArray, w_from_dbm
+from netsim.units import FloatArray, FloatPair, IntArray, IntPair, Texts, w_from_dbm
 from netsim.world.base_stations import LAYOUTS, BaseStation, Layout
 
 # YAML knows lists only; the two numbers stay strict
-Floors = Annotated[tuple[int, int], Strict(False)]
+Floors = Annotated[IntPair, Strict(False)]
 
 
 class IndoorShare(Part):
@@ -153,7 +153,7 @@ class Ues(Part):
     """number of UEs; for a replayed trace the number of its users"""
     mobility: Annotated[Mobility, MOBILITIES]
     """mobility model"""
-    without: tuple[str, ...] = ()
+    without: Texts = ()
     """names of UEs that measure nothing, as if they were not there; others keep their names, places
     and draws. Of a trace their rows are dropped before anything is derived from rows: the
     neighbouring data set of an audit"""
@@ -259,7 +259,7 @@ class Radio(Part):
         return not self.path_loss.has_obstacles or not isinstance(self.line_of_sight, AlwaysInSight)
 
     @property
-    def report_dbm(self) -> tuple[float, float] | None:
+    def report_dbm(self) -> FloatPair | None:
         """Range of reports in whole dB; None for exact ones."""
         return {"quantised": (-140.0, -44.0), "quantised-nr": (-156.0, -31.0)}.get(self.rsrp_report)
 

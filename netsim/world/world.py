@@ -32,9 +32,8 @@ from netsim.radio.shadowing import Shadow
 from netsim.radio.transmissions import Look, SeenLinks
 from netsim.radio.uplink import Cohort
 from netsim.traces.trace import Trace
-from netsim.traces.values import Texts
 from netsim.ues import Fixes, Indoors, Looks, Observations, Tracks, Trail, UeStates
-from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
+from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray, Texts
 from netsim.world.base_stations import (
     NO_SHIFT_M,
     BaseStation,
@@ -250,8 +249,7 @@ class World:
             due = self.measurement_period_s is not None and self._due_s < t1
             if due and self._find_next_sample_s(t0) < t1:
                 # a sampled UE stands still for the clock until a UE wakes, then moves tick by tick
-                wake = min(t1, self._find_wake_s(t0))
-                until = min(t1, max(wake, self._find_next_sample_s(t0)))
+                until = min(t1, max(min(t1, self._find_wake_s(t0)), self._find_next_sample_s(t0)))
             before = self.state
             served = self.attached
             self.state, fixes = self.mobility.advance(self.state, t0, until, self.ground)
@@ -443,8 +441,7 @@ class World:
         self._settled = not (moved.any() or np.isfinite(self.attached.since_s).any())
         for ue in np.flatnonzero(moved):
             cells = before[ue], self.attached.serving[ue]
-            event = HandoverEvent(time_s, int(ue), *cells, *rsrp[ue, cells])
-            self.handovers.append(event)
+            self.handovers.append(HandoverEvent(time_s, int(ue), *cells, *rsrp[ue, cells]))
 
     def drain_handovers(self) -> list[HandoverEvent]:
         """The handovers since the last call."""

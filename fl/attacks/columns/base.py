@@ -14,7 +14,7 @@ from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public, RoundContext
 from netsim.columns import frozen
 from netsim.rng import Rng
-from netsim.units import AnyFloats, BoolArray, FloatArray, IntArray
+from netsim.units import AnyFloats, BoolArray, FloatArray, FloatPair, IntArray, Texts
 
 _AROUND_M = 25.0
 _LEAST_STD = 1e-9  # a map that is as flat tells nothing
@@ -79,7 +79,7 @@ class PlaceColumn(ABC):
     Where the view grants nothing that it reads, it is 0 everywhere.
     """
 
-    names: ClassVar[tuple[str, ...]]
+    names: ClassVar[Texts]
     """one of each number"""
 
     def observe(
@@ -127,7 +127,7 @@ def standardise_maps(score: FloatArray) -> FloatArray:
 
 
 def classify_week_hours(
-    hour: FloatArray, work: tuple[float, float] = (10.0, 16.0)
+    hour: FloatArray, work: FloatPair = (10.0, 16.0)
 ) -> tuple[BoolArray, BoolArray, BoolArray]:
     """Which hours (n,) since Monday's midnight are of a night, from 0 to 6; between the hours
     `work` of a workday, both included; and of a weekend. An unknown one (NaN) is none of them.

@@ -23,7 +23,7 @@ from netsim.fit import read_toml
 from netsim.part import Positive
 from netsim.record import TableRows
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, Floats, IntArray
 
 KINDS = ("home", "work")
 _MOST_TAUGHT = 40  # UEs of a town
@@ -74,7 +74,7 @@ class Fused(Attack, kind="fused"):
     hit_radius_m: Positive = 100.0
     """distance within which a place counts as right in made-up towns, m"""
 
-    _weights: dict[str, tuple[float, ...]] | None = PrivateAttr(None)
+    _weights: dict[str, Floats] | None = PrivateAttr(None)
 
     reference = (
         "A log-linear model over places, learnt on made-up towns; among its columns the ridge "
@@ -183,7 +183,7 @@ class Fused(Attack, kind="fused"):
         learnt._weights = {kind: self._fit_weights(lessons, kind) for kind in KINDS}
         return learnt
 
-    def _fit_weights(self, lessons: Sequence[Any], kind: str) -> tuple[float, ...]:
+    def _fit_weights(self, lessons: Sequence[Any], kind: str) -> Floats:
         """w (k,) of most likelihood, by L-BFGS from 0; 0 where no UE has such a place."""
         from scipy.optimize import minimize  # here, so that checking a scenario does not pay for it
 
@@ -237,7 +237,7 @@ def list_column_names() -> list[str]:
 
 
 @cache
-def read_general_weights() -> dict[str, tuple[float, ...]]:
+def read_general_weights() -> dict[str, Floats]:
     """Weights (k,) of each kind that come with it, 0 of a column that it was not learnt with."""
     table = read_toml(__package__, "fused.toml")
     return {

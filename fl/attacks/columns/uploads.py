@@ -137,8 +137,7 @@ class ArrivalDelays(PlaceColumn):
             return columns
         columns[1] = tally["signal"]
         if "delay" in tally:
-            score = look_up_ues(score_normally(tally["delay"]), ue)
-            columns[0] = score[:, None] * tally["signal"]
+            columns[0] = look_up_ues(score_normally(tally["delay"]), ue)[:, None] * tally["signal"]
         return columns
 
 

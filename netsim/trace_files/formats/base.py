@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from netsim.part import Part
 from netsim.traces.table import FixBuilder
-from netsim.traces.values import Texts
+from netsim.units import Texts
 
 
 class TraceFormat(Part):

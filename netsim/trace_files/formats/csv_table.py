@@ -2,14 +2,14 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
 from pydantic import Field
 
 from netsim.errors import BadInput, format_count
-from netsim.notice import Notice, notice
+from netsim.notice import Notices, notice
 from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import Headers, Sheet, match_columns, read_sheets
 from netsim.traces.table import (
@@ -27,6 +27,7 @@ from netsim.traces.values import (
     quote_text,
     to_number,
 )
+from netsim.units import TextPair
 
 _PAIRS = (DEGREES, METRES)
 _OPTIONAL = ("user", "rsrp_dbm", "cell", "accuracy_m")
@@ -139,7 +140,7 @@ class CsvTable(TraceFormat, kind="csv"):
 
     def read(self, fixes: FixBuilder) -> None:
         names = {int(number): ours for ours, number in self.columns.items() if number.isdecimal()}
-        cells = set[tuple[str, str]]()
+        cells = set[TextPair]()
         radios = set[str]()
         finer = ""
         for sheet in read_sheets(fixes.path, names):
@@ -338,8 +339,8 @@ def _clear_other_levels(sheet: Sheet, rsrp: list[str]) -> set[str]:
 
 
 def _report_doubts(
-    header_of: Headers, finer: str, cells: set[tuple[str, str]], radios: set[str]
-) -> Iterator[Notice]:
+    header_of: Headers, finer: str, cells: set[TextPair], radios: set[str]
+) -> Notices:
     """Doubts about names of cells that stand for several, of pairs (name, identity by `finer`), and
     on levels.
     """

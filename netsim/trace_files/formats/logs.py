@@ -18,7 +18,8 @@ from netsim.errors import BadInput
 from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import Attributes, Source, XmlFile, find_files, strip_endings
 from netsim.traces.table import FixBuilder, Label
-from netsim.traces.values import Texts, to_number
+from netsim.traces.values import to_number
+from netsim.units import Texts
 
 _ROWS = 20_000
 _MOST_CHARACTERS = 16_777_216  # of an item

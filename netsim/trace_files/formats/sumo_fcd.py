@@ -11,7 +11,7 @@ from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import Attributes, XmlFile
 from netsim.traces.table import AUTO, GLOBE, FixBuilder, look_like_degrees
 from netsim.traces.values import Column, quote_text, to_number
-from netsim.units import FloatArray
+from netsim.units import FloatArray, TextPair
 
 _MOVERS = frozenset(("vehicle", "person", "container"))
 _OPTIONS = "<fcd-output value="  # SUMO copies its options into a comment on top
@@ -39,7 +39,7 @@ class SumoFcd(TraceFormat, kind="sumo-fcd"):
     def read(self, fixes: FixBuilder) -> None:
         xml = XmlFile(fixes.path, "SUMO FCD XML")
         rows = array("d")
-        movers: dict[tuple[str, str], int] = {}
+        movers: dict[TextPair, int] = {}
         now_s = -1.0
         decimals = 0
 

@@ -20,6 +20,7 @@ from netsim.traces.source import (
 )
 from netsim.traces.table import FixBuilder, TrackPoints
 from netsim.traces.values import LATEST_EPOCH_S, quote_text
+from netsim.units import TextPair
 
 _HEADER_LINES = 6
 # the days since 1899-12-30 have five digits
@@ -71,7 +72,7 @@ def _count_header_lines(source: Source) -> int:
     return above
 
 
-def _find_user(path: str, file: str) -> tuple[str, str]:
+def _find_user(path: str, file: str) -> TextPair:
     """The user of a file: its name, and the folder or file that is its own."""
     folder = Path(file).resolve().parent
     if folder.name.lower() == "trajectory":

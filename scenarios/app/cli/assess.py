@@ -83,8 +83,7 @@ def assess_from_options(args: Namespace) -> None:
         drawn = {"runs": runs, "figures": figures}
         try:
             for file in FILES[2:]:
-                path = out / file.format(name)
-                write_figure(drawn, "utility.rmse_db", _HOMES, path, chance=True)
+                write_figure(drawn, "utility.rmse_db", _HOMES, out / file.format(name), chance=True)
         except BadInput as error:
             left_out[f"figure of {name}"] = error.lines[0]
     table = pandas.concat(frames).to_csv(index=False, columns=_CELLS.split(), float_format="%.9g")

@@ -24,6 +24,7 @@ from rich.text import Text
 from netsim import compiled
 from netsim.errors import BadInput, to_one_line
 from netsim.safe import describe_file_kind
+from netsim.units import FloatPair
 from scenarios.app.cli.options import Lenient, emit, join_command_line, say, write_stream
 from scenarios.app.result import show_page
 from scenarios.app.results.export import BEGINNING, Globe, to_geojson
@@ -355,7 +356,7 @@ def export_from_options(args: Namespace) -> None:
         )
 
 
-def parse_origin_deg(text: str | None, option: str = "--origin") -> tuple[float, float] | None:
+def parse_origin_deg(text: str | None, option: str = "--origin") -> FloatPair | None:
     """Return latitude and longitude, of an option."""
     if text is None:
         return None

@@ -211,9 +211,7 @@ def _build_quantity(law: Figure, baselines: Sequence[Figure] = (), **values: Any
 QUANTITIES = {key: _build_quantity(**values) for key, values in _DECLARED["quantity"].items()}
 
 
-def _build_chart(key: str, quantities: Sequence[str], **values: Any) -> Chart:
-    """Build a chart as it is declared."""
-    return Chart(key, quantities=[QUANTITIES[name] for name in quantities], **values)
-
-
-CHARTS = {key: _build_chart(key, **values) for key, values in _DECLARED["chart"].items()}
+CHARTS = {
+    key: Chart(key, **chart | {"quantities": [QUANTITIES[name] for name in chart["quantities"]]})
+    for key, chart in _DECLARED["chart"].items()
+}

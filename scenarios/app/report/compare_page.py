@@ -360,8 +360,7 @@ def build_time_table(members: Members, attack: Mapping[str, str], reach: float) 
                 ends.append([first_s[0], find_latest(homes, first_s)[0]])
         time_s, named = np.array(ends).T
         reached = f"{np.isfinite(time_s).sum()} of {len(ends)}"
-        time_to_it = _format_mean_cell(time_s / second)
-        rows.append([label, time_to_it, reached, _format_mean_cell(named)])
+        rows.append([label, _format_mean_cell(time_s / second), reached, _format_mean_cell(named)])
     heads = ["variant", f"time to it ({unit})", "seeds that reach it", "homes named by then (%)"]
     says = (
         "Simulated time until the server first has such a model: mean over the seeds that reach "

@@ -13,7 +13,7 @@ from math import inf, nan
 import numpy as np
 
 from netsim.columns import divide_or, frozen, number_row
-from netsim.units import FloatArray, IntArray
+from netsim.units import ArrayPair, FloatArray, IntArrayPair
 from scenarios.app.results.read import (
     FILTER,
     SMOOTHER,
@@ -28,7 +28,7 @@ from scenarios.app.results.statistics import carry_forward, compute_quantile_ove
 from scenarios.app.results.summary import find_ues_with_home
 from scenarios.app.results.summary_keys import NAME
 
-Series = tuple[FloatArray, FloatArray]
+Series = ArrayPair
 """Times or numbers of rounds (n_time,), and values (n_time,) or (n_time, n_track)."""
 Law = Callable[..., Series]
 """Rounds (n_time,) and values (n_time, n_track) of a run, and of the name of a curve."""
@@ -46,7 +46,7 @@ class TimeGrid:
 
     rows: Table
     round: FloatArray
-    index: tuple[IntArray, IntArray]
+    index: IntArrayPair
 
     @classmethod
     def from_rows(cls, rows: Table) -> TimeGrid:
@@ -157,8 +157,7 @@ def _sum_wasted_energy(run: Run, _: str) -> Series:
     rows = run.get_rows("links")
     number, index = np.unique(rows["round"], return_inverse=True)
     lost_j = np.where(rows["decoded"] == 1, 0.0, np.nan_to_num(rows["energy_j"]))
-    wasted_j = np.bincount(index, lost_j, len(number))
-    return number, np.asarray(wasted_j, np.float64)[:, None]
+    return number, np.asarray(np.bincount(index, lost_j, len(number)), np.float64)[:, None]
 
 
 def _find_canary_bounds(run: Run, name: str) -> Series:
@@ -232,8 +231,7 @@ LAWS: Mapping[str, Law] = {
 def average_over_tracks(grid: FloatArray) -> FloatArray:
     """Average over tracks (n_time, 1); NaN of none."""
     is_known = np.isfinite(grid)
-    total = np.where(is_known, grid, 0.0).sum(axis=1)
-    return divide_or(total, is_known.sum(axis=1), nan)[:, None]
+    return divide_or(np.where(is_known, grid, 0.0).sum(axis=1), is_known.sum(axis=1), nan)[:, None]
 
 
 def average_so_far(grid: FloatArray, weight: FloatArray | float = 1.0) -> FloatArray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from netsim.columns import frozen
 from netsim.errors import format_count
-from netsim.units import FloatArray
+from netsim.units import FloatArray, TextPair
 from rl.settings import BEST_RESPONSES, OPTIMUM, ORACLE, RANDOM
 from scenarios.app.report.charts import draw_median
 from scenarios.app.report.plot import (
@@ -144,7 +144,7 @@ def explain_untrained(trained: list[FinishedTraining]) -> str:
     return read_sentences().untrained(first.steps, first.learning_starts, best_steps)
 
 
-def answer_training(seeds: Seeds) -> list[tuple[str, str]]:
+def answer_training(seeds: Seeds) -> list[TextPair]:
     """Answer how good a policy for a whole training is: what is asked, and a sentence."""
     if OPTIMUM not in seeds.costs or explain_untrained(seeds.trained):
         return []  # a figure would be of the beginning

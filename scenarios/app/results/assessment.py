@@ -57,8 +57,7 @@ def merge_rows(path: str | None, played: Sequence[pandas.DataFrame]) -> pandas.D
     """
     file = Path(path) if path and describe_file_kind(path) else ROWS
     try:
-        rows = pandas.concat([pandas.read_csv(file), *played])
-        return rows.drop_duplicates(KEYS, keep="last")
+        return pandas.concat([pandas.read_csv(file), *played]).drop_duplicates(KEYS, keep="last")
     except (OSError, ValueError, KeyError) as error:
         raise BadInput(f"{file}: no table of assessed rows ({error}); assess them again") from None
 

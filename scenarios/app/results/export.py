@@ -13,7 +13,7 @@ from netsim.clock import find_last_multiple
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.maps import unproject_m
-from netsim.units import FloatArray
+from netsim.units import FloatArray, FloatPair
 from scenarios.app.results.read import Run, Table, iterate_cells, select_rows, stack_places_m
 from scenarios.app.study import Fields
 
@@ -33,12 +33,12 @@ class Globe:
     """
 
     folder: Path
-    origin_deg: tuple[float, float]
+    origin_deg: FloatPair
     at_m: FloatArray
     is_known: bool
 
     @classmethod
-    def from_run(cls, folder: Path, run: Run, origin_deg: tuple[float, float] | None) -> Globe:
+    def from_run(cls, folder: Path, run: Run, origin_deg: FloatPair | None) -> Globe:
         """That of a run; of one that is nowhere on the globe, with its south-west corner at
         origin_deg or 0 N 0 E.
         """

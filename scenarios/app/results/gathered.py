@@ -11,6 +11,7 @@ import numpy as np
 
 from netsim.errors import BadInput, to_one_line
 from netsim.safe import describe_file_kind
+from netsim.units import TextPair
 from scenarios.app.results.folder import (
     MANIFEST,
     RADIO_STUDY,
@@ -68,8 +69,7 @@ class Gathered:
         """What must be known of how the runs came together, and how many are left out."""
         remarks = [*filter(None, self.notes)]
         if self.missing:
-            n = self.missing + len(self.runs)
-            remarks.append(read_sentences().missing(n, self.missing))
+            remarks.append(read_sentences().missing(self.missing + len(self.runs), self.missing))
         return remarks
 
     @property
@@ -190,7 +190,7 @@ def drop_copies(runs: LabelledRuns) -> tuple[LabelledRuns, str]:
     kinds = dict[bool, Path]()
     versions = dict[str, Path]()
     inputs = dict[str, Fields]()
-    firsts = dict[tuple[str, str], Path]()
+    firsts = dict[TextPair, Path]()
     copies = []
     for label, path in runs:
         manifest = read_json(find_record_file(path))

@@ -9,6 +9,7 @@ from pathlib import Path
 from netsim.errors import format_count
 from netsim.notice import Notice
 from netsim.safe import describe_file_kind
+from netsim.units import TextPair
 from scenarios.app.results.folder import PAGE, STUDY, LabelledRuns, find_record_file, read_json
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.goals import FRESH, HONEST, NO_WINNER, read_search_result
@@ -56,7 +57,7 @@ class Mark:
     value: float | None = None
     kind: str = ""
     verdict: str = ""
-    links: Sequence[tuple[str, str]] = ()
+    links: Sequence[TextPair] = ()
     aside: str = ""
 
     @property
@@ -115,7 +116,7 @@ class Outcome:
 
     kind: str
     title: str
-    answers: Sequence[tuple[str, str]] = ()
+    answers: Sequence[TextPair] = ()
     notices: Sequence[Notice] = ()
     tables: Sequence[OutcomeTable] = ()
     facts: dict[str, str] = field(default_factory=dict)

@@ -22,7 +22,7 @@ from netsim.fit import read_toml
 from netsim.notice import Notice
 from netsim.record import Column
 from netsim.safe import describe_file_kind
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import ArrayPair, BoolArray, FloatArray, FloatPair, IntArray
 from scenarios.app.results.folder import (
     EVERY,
     GRID,
@@ -326,9 +326,7 @@ def select_known_values(
     return rows[FILTER], rows[FILTER][f"{kind}_{column}"]
 
 
-def accumulate_known_hours(
-    run: Run, rows: Mapping[str, Table], kind: str
-) -> tuple[FloatArray, FloatArray]:
+def accumulate_known_hours(run: Run, rows: Mapping[str, Table], kind: str) -> ArrayPair:
     """Numbers of rounds (n,), and the hours (n,) of a UE up to each in which it was known within
     leakage.hit_radius_m.
 
@@ -478,7 +476,7 @@ _LIMITS = {
 }
 
 
-def _check_limits(path: Path, columns: Table, limits: Mapping[str, tuple[float, float]]) -> None:
+def _check_limits(path: Path, columns: Table, limits: Mapping[str, FloatPair]) -> None:
     """Refuse values of a column that are not within its limits."""
     for column in columns.keys() & limits:
         low, high = limits[column]

@@ -15,6 +15,7 @@ from textwrap import wrap
 import numpy as np
 
 from netsim.errors import BadInput, to_one_line
+from netsim.units import TextPair
 from scenarios.app.results.folder import SWEEP, Row
 from scenarios.app.results.read import (
     Table,
@@ -47,7 +48,7 @@ from scenarios.app.results.table import (
 from scenarios.app.study import Record
 
 LinesByLabel = Mapping[str, Lines]
-Answers = list[tuple[str, str]]
+Answers = list[TextPair]
 """what is asked, and the sentence that answers it"""
 COLUMNS = 99
 """of a line of a terminal"""

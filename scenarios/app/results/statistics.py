@@ -10,7 +10,7 @@ import numpy as np
 
 from fl.membership.roc import Z_95
 from netsim.columns import number_row
-from netsim.units import FloatArray
+from netsim.units import FloatArray, FloatTriple
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
@@ -66,7 +66,7 @@ def compute_quartiles(values: Iterable[float | None]) -> Quartiles:
 
 Interval = tuple[FloatArray, FloatArray, FloatArray]
 """Lower bound, middle and upper bound (n_time,) each."""
-Quartiles = tuple[float, float, float]
+Quartiles = FloatTriple
 """Lower quartile, median, upper quartile."""
 
 
@@ -89,7 +89,7 @@ def format_mean(values: FloatArray) -> str:
     return f"{mean} ± {format_figure(compute_ci95_half_width(values))}"
 
 
-def compute_percent_and_wilson_interval(hits: int, n: int) -> tuple[float, float, float]:
+def compute_percent_and_wilson_interval(hits: int, n: int) -> FloatTriple:
     """Compute percent of `hits` in `n`, with Wilson's 95 % interval; NaN of none."""
     if not n:
         return nan, nan, nan

@@ -452,8 +452,7 @@ def find_level_time_s(time_s: FloatArray, score: FloatArray, start_s: float, lev
     total = np.append(0.0, np.cumsum(steps))  # straight from knot to knot
     at_s = np.unique(np.concatenate([since_s, since_s / (1 - _SHARE)]))
     at_s = at_s[(at_s > 0) & (at_s <= since_s[-1])]
-    before = np.interp((1 - _SHARE) * at_s, knots_s, total)
-    recent = np.interp(at_s, knots_s, total) - before
+    recent = np.interp(at_s, knots_s, total) - np.interp((1 - _SHARE) * at_s, knots_s, total)
     hit = np.flatnonzero(recent / (_SHARE * at_s) >= level)
     if len(hit):
         return float(at_s[hit[0]])
@@ -464,8 +463,7 @@ def collect_withheld_rows(withholding: Table) -> Tables:
     """Collect what each rule by itself holds back, by rule, of the rows of `withholding`."""
     rows_by_rule: Tables = {}
     for rule, rows in _group_rows(withholding, "rule").items():
-        requests = np.stack([rows["time_s"], rows["ue"]])
-        _, request = np.unique(requests, axis=1, return_inverse=True)
+        _, request = np.unique(np.stack([rows["time_s"], rows["ue"]]), axis=1, return_inverse=True)
         n_left = np.bincount(request.reshape(-1), weights=rows["after"])
         held_back = 1 - rows["after"].sum() / rows["before"].sum()
         rows_by_rule[rule] = {"silent": n_left == 0, **build_row(held_back=held_back)}

@@ -26,6 +26,7 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
 from netsim.fit import read_toml
+from netsim.units import TextPair
 from scenarios.app.results.statistics import (
     compute_finite_mean,
     compute_quantile,
@@ -106,7 +107,7 @@ class Measure:
     headline: str = ""
     rule: Rule | None = None
     better: Literal["low", "high"] = "low"
-    beside: tuple[tuple[str, str], ...] = ()
+    beside: tuple[TextPair, ...] = ()
     count: str = ""
     infinite: str = ""
     lost: str = "∞"
@@ -162,7 +163,7 @@ class Measure:
         return NAME in self.key.split(".")
 
     @cached_property
-    def ends(self) -> tuple[str, str]:
+    def ends(self) -> TextPair:
         """What stands before and after NAME, with the dots."""
         before, _, after = self.key.partition(NAME)
         return before, after

@@ -31,6 +31,7 @@ from math import inf, isfinite, isinf, isnan, nan
 
 import numpy as np
 
+from netsim.units import FloatPair
 from scenarios.app.results.statistics import (
     MEANINGFUL,
     compute_ci95_half_width,
@@ -487,7 +488,7 @@ _MOST_UNIFORM = 50.0
 """percent of random places that are right, above which a list cannot show anything"""
 
 
-def _pool_interval(runs: Runs, stem: str, middle: str = "mean") -> tuple[float, float]:
+def _pool_interval(runs: Runs, stem: str, middle: str = "mean") -> FloatPair:
     """Pool the 95 % interval of the mean over seeds, from those of each seed."""
     ends = [[run.get(f"{stem}.{end}") for end in (middle, "low", "high")] for run in runs]
     intervals = np.array([interval for interval in ends if None not in interval], dtype=float)

@@ -13,7 +13,7 @@ from pydantic import AliasPath, BaseModel, Field, FiniteFloat
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.safe import describe_file_kind
-from netsim.units import FloatArray
+from netsim.units import FloatArray, FloatTriple
 from rl.settings import AGENT, VISITED
 from scenarios.app.results.folder import (
     CURVE,
@@ -182,9 +182,7 @@ _CHUNK = 200
 _LEVELS = (0.025, 0.975)
 
 
-def estimate_win_probability(
-    costs: FloatArray, other_costs: FloatArray
-) -> tuple[float, float, float]:
+def estimate_win_probability(costs: FloatArray, other_costs: FloatArray) -> FloatTriple:
     """Estimate P(X < Y) that a cost is below another cost, and both ends of its 95 % interval;
     costs, other_costs (seeds, worlds), whose seeds are paired with nothing.
 

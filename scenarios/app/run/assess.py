@@ -17,6 +17,7 @@ from netsim import __version__
 from netsim.compiled import compute_code_digest
 from netsim.errors import BadInput, RunsFailed
 from netsim.part import add_plugin_file, describe_plugin_line
+from netsim.units import TextPair
 from scenarios.app.results.assessment import FIGURES
 from scenarios.app.results.folder import ERROR, RUNS, refuse_failures
 from scenarios.app.results.goals import parse_aims
@@ -71,7 +72,7 @@ def parse_defense(text: str) -> tuple[Record, str]:
     return {"label": re.sub(_UNSAID, "", text), "set": changes}, digest
 
 
-def _install_plugin(file: Path, wanted: str) -> tuple[str, str]:
+def _install_plugin(file: Path, wanted: str) -> TextPair:
     """Make the class of a file a plug-in; returns its kind, and a digest of the file.
 
     wanted : its name; empty: the only one that derives from a base class of a slot.

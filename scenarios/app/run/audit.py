@@ -137,8 +137,7 @@ def _choose_ues(study: Study, run: Run, n: int) -> list[int]:
     measures = (rows["selected"], away_m, rows["time_s"] % study.round_s)
     extremes = [int(np.argmax(np.nan_to_num(measure))) for measure in measures]
     ue = rows["ue"][[*extremes, 0, -1]].astype(int).tolist()
-    drawn = Streams(study.seed).derive_rng("audit").uniform("ue", np.arange(n))
-    lot = np.argsort(drawn).tolist()
+    lot = np.argsort(Streams(study.seed).derive_rng("audit").uniform("ue", np.arange(n))).tolist()
     return [*dict.fromkeys([*ue, *lot])][: n if n <= MAX_AUDITED_WHOLE else len({*ue}) + N_DRAWN]
 
 

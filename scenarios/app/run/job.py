@@ -46,6 +46,7 @@ from netsim.safe import (
 )
 from netsim.trace_files.read import list_trace_files
 from netsim.traces.source import MOST_FILE_BYTES
+from netsim.units import IntPair, TextPair, Texts
 from scenarios.app.results.folder import (
     CHECKPOINT,
     ERROR,
@@ -102,7 +103,7 @@ class JobKind:
     """
 
     name: Mark
-    files: tuple[str, ...]
+    files: Texts
     record: str
     play: Callable[[Job, Watch], Value]
 
@@ -197,7 +198,7 @@ class Job:
         )
 
     @cached_property
-    def first_version(self) -> tuple[int, int]:
+    def first_version(self) -> IntPair:
         """Version of the summary when this was first asked for."""
         return read_file_version(self.folder / SUMMARY)
 
@@ -317,7 +318,7 @@ def do_job(job: Job, watch: Watch = ignore_event) -> Value:
         return other.summary
 
 
-def find_changed_input_and_digest(path: Path, text: str) -> tuple[str, str]:
+def find_changed_input_and_digest(path: Path, text: str) -> TextPair:
     """Return the first file of which the text in `path` has another digest than `text`, and its
     digest now.
 

@@ -2,14 +2,12 @@
 run.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from fl.aggregation import Uniform
 from netsim.errors import format_count
 from netsim.maps import unproject_m
-from netsim.notice import Notice
+from netsim.notice import Notices
 from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.traces.trace import Trace
 from netsim.world.world import World
@@ -19,7 +17,7 @@ from scenarios.app.study.notice import notice
 from scenarios.app.study.study import Study
 
 
-def find_study_notices(study: Study, world: World) -> Iterator[Notice]:
+def find_study_notices(study: Study, world: World) -> Notices:
     """Yield what only the whole study shows: its trace, its rounds, and its weights."""
     if world.trace is not None:
         yield from find_trace_notices(study, world.trace)
@@ -52,7 +50,7 @@ _WHOLES = {
 }
 
 
-def find_trace_notices(study: Study, trace: Trace) -> Iterator[Notice]:
+def find_trace_notices(study: Study, trace: Trace) -> Notices:
     """Yield how the rows of a trace are used, whether it is too wide for attacks, or too short for
     rounds.
     """
@@ -75,7 +73,7 @@ def find_trace_notices(study: Study, trace: Trace) -> Iterator[Notice]:
         yield notice("trace-short", span_s=span_s, round_s=study.round_s)
 
 
-def _find_home_notices(world: World) -> Iterator[Notice]:
+def _find_home_notices(world: World) -> Notices:
     """Yield how many UEs of a trace have no home, and how many of these too few nights."""
     none = np.isnan(world.places.home_m[:, 0])
     nights = world.places.nights
@@ -86,7 +84,7 @@ def _find_home_notices(world: World) -> Iterator[Notice]:
         )
 
 
-def find_summary_notices(summary: Fields) -> Iterator[Notice]:
+def find_summary_notices(summary: Fields) -> Notices:
     """Yield why results of a run mean little."""
     rounds = summary.get("rounds.played") or 0
     refused = summary.get("refused.everybody_rounds")

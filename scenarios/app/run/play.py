@@ -8,7 +8,7 @@ writes at the end.
 import platform
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from math import ceil
@@ -27,7 +27,7 @@ from netsim.checkpoint import from_tree, save_tree, to_tree
 from netsim.city.base import City
 from netsim.columns import no_places
 from netsim.errors import BadInput
-from netsim.notice import Notice, sort_by_severity
+from netsim.notice import Notices, sort_by_severity
 from netsim.radio.downlink import Downlink, receive_broadcast
 from netsim.record import Recorder, write_json
 from netsim.safe import open_replacement
@@ -151,7 +151,7 @@ class Play(ABC):
         """
 
     @abstractmethod
-    def find_notices(self) -> Iterator[Notice]:
+    def find_notices(self) -> Notices:
         """Return what is known once the tables are written."""
 
     @abstractmethod
@@ -454,7 +454,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
-def find_spent_delta_notices(setup: Setup, state: RoundState) -> Iterator[Notice]:
+def find_spent_delta_notices(setup: Setup, state: RoundState) -> Notices:
     """Yield deltas of 1/n and more, n being the UEs, or the records that a round learns from, of
     which one is hidden.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -21,7 +20,7 @@ from fl.round.server import LearningServer
 from fl.round.state import RoundState, start_state
 from netsim.columns import frozen
 from netsim.mobility.people import PeopledTown
-from netsim.notice import Notice
+from netsim.notice import Notices
 from netsim.radio.downlink import receive_broadcast
 from netsim.record import Recorder, write_json
 from netsim.rng import Rng
@@ -79,8 +78,7 @@ class RadioSamples:
         share = self.share
         count = self.count + np.bincount(rows[:, -1].astype(int), minlength=2)
         drawn = rng.uniform("kept", np.arange(len(rows)))
-        numbered = np.column_stack([rows, drawn])
-        kept = np.concatenate([self.kept, numbered[drawn < share]])
+        kept = np.concatenate([self.kept, np.column_stack([rows, drawn])[drawn < share]])
         while len(kept) > MAX_KEPT_SAMPLES:
             share /= 2.0
             kept = kept[kept[:, -1] < share]
@@ -154,8 +152,7 @@ class RadioPlay(Play):
                 "sinr_db": float(np.median(sinr_db)) if len(sinr_db) else float("nan"),
                 "handovers": None if self.study.world.radio.handover is None else moves,
             }
-            event = self.make_event(total, world.env.now, window + 1 == total, figures)
-            self.watch(event)
+            self.watch(self.make_event(total, world.env.now, window + 1 == total, figures))
         if world.duration_s > world.env.now:
             world.env.run(until=world.duration_s)
             world.catch_up()
@@ -238,7 +235,7 @@ class RadioPlay(Play):
             else f"of a random part of the samples, 1 in {1.0 / samples.share:g}"
         }
 
-    def find_notices(self) -> Iterator[Notice]:
+    def find_notices(self) -> Notices:
         samples = self.memory.samples
         outdoor, indoor = samples.count.tolist()
         weak = samples.select("all")[:, QUANTITIES.index("rsrp_dbm")] < NO_SERVICE_DBM
@@ -417,7 +414,7 @@ class LearningPlay(Play):
             fields[VIEWS] = {"round": last.round, "time_s": self.world.env.now}
         return fields
 
-    def find_notices(self) -> Iterator[Notice]:
+    def find_notices(self) -> Notices:
         learning = self.setup.learning
         tables = map(
             self.recorder.read_columns,

@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails, core_schema
 from netsim.errors import BadInput, cut_text, join_choices, suggest_nearest
 from netsim.part import HELD, OneOf, Part, Section, UnusablePlugin, read_descriptions
 from netsim.texts import read_template
+from netsim.units import TextPair
 from scenarios.app.study import Fields, Value
 from scenarios.app.study.yaml_document import Document, Place, get_value_at, has_step, parse_place
 
@@ -142,8 +143,7 @@ def find_annotation(annotation: object, data: Value, place: Sequence[str | int])
 
 def find_owner(model: type[BaseModel], data: Value, place: Place) -> Any:
     """Return the type that the value which has this place was meant as."""
-    annotation = find_annotation(model, data, place[:-1])
-    return find_meant_type(annotation, get_value_at(data, place[:-1]))
+    return find_meant_type(find_annotation(model, data, place[:-1]), get_value_at(data, place[:-1]))
 
 
 def describe_type(annotation: object, unit: str = "") -> str:
@@ -215,7 +215,7 @@ def find_nested_models(field: FieldInfo) -> Iterator[tuple[type[BaseModel], str]
                 yield inner, mark
 
 
-def describe_keys(part: type[BaseModel]) -> list[tuple[str, str]]:
+def describe_keys(part: type[BaseModel]) -> list[TextPair]:
     """Return each key of a part with its type, bounds, unit and default, and what it is; then its
     example and reference.
     """

@@ -1,14 +1,12 @@
 """Notices on studies and their results."""
 
-from collections.abc import Iterator
-
 from netsim.errors import format_count
-from netsim.notice import Catalogue, Notice
+from netsim.notice import Catalogue, Notices
 
 notice = Catalogue(__file__)
 
 
-def find_delta_notices(place: str, delta: float, n: int, whose: str) -> Iterator[Notice]:
+def find_delta_notices(place: str, delta: float, n: int, whose: str) -> Notices:
     """Yield a guarantee at a delta of 1/n and more, with n people or records.
 
     Whoever publishes all of one of them, drawn at random, has this delta at epsilon 0: Dwork and

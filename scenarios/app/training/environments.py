@@ -64,8 +64,7 @@ def make_online(
     """
     refuse_render_mode(render_mode)
     study = load_study(scenario)
-    task = get_online_task(study)
-    return OnlinePower(Stages(study), count_ues(study), task)
+    return OnlinePower(Stages(study), count_ues(study), get_online_task(study))
 
 
 def make_vec(name: str, scenarios: Sequence[Source]) -> gymnasium.vector.SyncVectorEnv:
@@ -147,8 +146,7 @@ def check_moves(study: Study, task: Online) -> None:
     while (rounds < _ROUNDS or not env.over) and min(map(len, seen.values())) < 2:
         if env.over:
             env.reset(options={"world": study.seed + rounds})
-        level = (1.0, -1.0, 0.0)[rounds % 3]
-        env.step(np.full(env.n_ue, level, np.float32))
+        env.step(np.full(env.n_ue, (1.0, -1.0, 0.0)[rounds % 3], np.float32))
         rounds += 1
         for name in reads if env.outcome else ():
             seen[name].add(round(env.figures[name], 9))

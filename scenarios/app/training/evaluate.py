@@ -15,7 +15,7 @@ from fl.power.search import Limits
 from fl.privacy.ledger import Ledger
 from netsim.record import write_text
 from netsim.rng import Streams
-from netsim.units import FloatArray
+from netsim.units import FloatArray, Floats
 from rl.env import OnlinePower
 from rl.look import Look
 from rl.powers import compute_start_w
@@ -171,7 +171,7 @@ def make_planned_act(power_w: FloatArray, progress: FloatArray) -> Act:
     return act
 
 
-def make_response_act(rule: TunedRule, steps_db: Sequence[tuple[float, ...]]) -> Act:
+def make_response_act(rule: TunedRule, steps_db: Sequence[Floats]) -> Act:
     """Return best responses in every round, from the powers of a rule."""
 
     def act(env: OnlinePower, seen: Seen) -> FloatArray:
@@ -353,8 +353,7 @@ class RecordedGround:
             name: (make_rule_act(rule.power_w), rule.evaluations) for name, rule in judged.items()
         }
         for name, steps_db in BEST_RESPONSES.items():
-            n_tried = k * sum(map(len, steps_db))
-            acts[name] = make_response_act(self.rule, steps_db), n_tried
+            acts[name] = make_response_act(self.rule, steps_db), k * sum(map(len, steps_db))
         rows = []
         for world in self._watch_worlds(HELD_OUT, "judged live under all rules"):
             rows += [

@@ -35,7 +35,7 @@ import pandas
 from fl.defenses.lapa import NoiseSwitch
 from netsim.fit import refuse_broken
 from netsim.record import write_json
-from netsim.units import FloatArray
+from netsim.units import FloatArray, FloatPair, Floats
 from rl.env import OnlinePower
 from rl.look import Look
 from rl.radio_records import Rounds, build_air
@@ -56,7 +56,7 @@ from scenarios.app.training.environments import Stages, count_ues
 
 FULL = "full"
 EQUAL = "equal SNR"
-RULES: dict[str, tuple[float, ...]] = {
+RULES: dict[str, Floats] = {
     "constant": (),
     "fractional": (0.75,),
     "inverse amplitude": (),
@@ -149,8 +149,7 @@ def record_at_full_power(sweep: Sweep, seeds: Sequence[int]) -> KnownRounds:
             Event("world", i, len(seeds), i == len(seeds), {"label": "recorded at full power"})
         )
     rounds = Rounds.stack([rounds_of_seed for rounds_of_seed, _ in played])
-    looks = Look.join([look for _, look in played])
-    look = replace(looks, limits=cap_limits(task.limits, study))
+    look = replace(Look.join([look for _, look in played]), limits=cap_limits(task.limits, study))
     rows_at_full = rounds.rows
     tops_up = any(isinstance(d, NoiseSwitch) and d.mode == "top-up" for d in study.learned.defenses)
     rows = replace(
@@ -224,7 +223,7 @@ def equalise_noise(recording: KnownRounds) -> tuple[float, dict[str, TunedRule]]
     return n_0, policies | {"log-linear, least leak": tried[best]}
 
 
-def _count_near_estimates(folder: Path, within_m: float) -> tuple[float, float]:
+def _count_near_estimates(folder: Path, within_m: float) -> FloatPair:
     """Return how many estimates come near enough, of how many, of the attack that does best."""
     estimates = pandas.DataFrame(read_record_table(folder, "leakage")).dropna(subset="error_m")
     attacks = (

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.errors import BadInput, format_count
+from netsim.units import Ints
 from scenarios.app.results.folder import (
     SUMMARY,
     Failed,
@@ -69,7 +70,7 @@ class Search:
         return self.study.vary.drawn
 
     @property
-    def seeds(self) -> tuple[int, ...]:
+    def seeds(self) -> Ints:
         """Of every trial."""
         return (self.study.vary.seed if self.study.vary else None) or (self.study.seed,)
 
