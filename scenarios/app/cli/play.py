@@ -424,8 +424,8 @@ def check_claims_from_options(args: Namespace) -> None:
         write_verdicts,
     )
     from scenarios.app.claims.evaluate import play_claims as play_scenarios
-    from scenarios.app.claims.figures import collect_figures, draw_figures
     from scenarios.app.claims.pages import build_papers_page, describe_counts, format_claims
+    from scenarios.app.report.printed_figures import collect_figures, draw_figures
     from scenarios.app.report.report import refuse_foreign_page, write_page
 
     engine = choose_engine(args)

@@ -16,7 +16,7 @@ from netsim.errors import BadInput
 from netsim.record import format_cell, write_text
 from netsim.safe import describe_file_kind
 from netsim.units import FloatArray
-from scenarios.app.claims.claim import compute_median_interval
+from scenarios.app.claims.claim import BUNDLED_CLAIMS, compute_median_interval
 from scenarios.app.claims.evaluate import Folders, Labelled
 from scenarios.app.report.plot import assign_styles, render_template
 from scenarios.app.report.report import write_page
@@ -27,7 +27,7 @@ from scenarios.app.results.summary_keys import read_value
 from scenarios.app.study import Fields
 
 FIGURES = "figures.csv"
-BUNDLED_FIGURES = Path(__file__).with_name(FIGURES)
+BUNDLED_FIGURES = BUNDLED_CLAIMS.with_name(FIGURES)
 NUMBERS = ("printed", "at", "ours", "low", "high", "seeds")
 Points = Sequence[Row]
 

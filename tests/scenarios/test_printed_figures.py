@@ -9,7 +9,8 @@ from pages import read_csv
 from refused import catch_line
 
 from scenarios.app.claims.claim import BUNDLED_CLAIMS, read_claims
-from scenarios.app.claims.figures import (
+from scenarios.app.report.plot import assign_styles
+from scenarios.app.report.printed_figures import (
     BUNDLED_FIGURES,
     NUMBERS,
     draw_figures,
@@ -17,7 +18,6 @@ from scenarios.app.claims.figures import (
     read_figures,
     read_summaries_with_rounds,
 )
-from scenarios.app.report.plot import assign_styles
 from scenarios.app.results.folder import to_csv_text
 from scenarios.app.results.summary_keys import find_measure
 from scenarios.app.run.sweep import plan_points
