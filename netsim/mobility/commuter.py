@@ -13,6 +13,7 @@ from netsim.columns import copy_with, frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.base import Ground, Mobility, Places, Points, State, assign_places
+from netsim.part import Fraction
 from netsim.rng import Rng
 from netsim.streets.graph import Paths
 from netsim.ues import Fixes
@@ -40,8 +41,7 @@ _FIXES_PER_H = np.array([25.0, 18.0, 25.0])  # [dlg 11] at home, work, third pla
 _WALK_FIX_EVERY_S = 15.0  # [dlg 11]
 _SPREAD_M = np.array([18.0, 22.0, 15.0])  # [dlg 11] deviation of fixes there, per axis
 _GPS_NOISE_M = 4.0  # deviation of fixes on a walk, per axis
-_SKIP_DAY = 0.04  # [dlg 11] probability, as are the next three
-_COMMUTE = 0.92
+_SKIP_DAY = 0.04  # [dlg 11] probability, as are the next two
 _LUNCH = 0.6  # on a workday
 _EVENING = 0.3  # on a workday
 _MARGIN = 0.05  # of each side of the area, without places drawn at random
@@ -118,6 +118,8 @@ class Commuter(Mobility, kind="commuter"):
     UE"""
     walk_speed_m_s: PositiveFloat = 1.4
     """walking speed before its factor U(0.85, 1.6), m/s"""
+    commute_probability: Fraction = 0.92
+    """probability of a day at work, of Monday to Friday"""
 
     def start(self, ue: IntArray, ground: Ground) -> CommuterState:
         rng = ground.streams.derive_rng("mobility.commuter")
@@ -232,7 +234,7 @@ class Commuter(Mobility, kind="commuter"):
         hours = _HOUR_MEAN + _HOUR_STD * np.clip(rng.normal("hour", ue, (3,)), -_TAIL, _TAIL)
         leave_h, lunch_h, close_h = hours.T
         out = chance[0] >= _SKIP_DAY
-        works = out & weekday & (chance[1] < _COMMUTE)
+        works = out & weekday & (chance[1] < self.commute_probability)
         lunch = works & (chance[2] < _LUNCH)
         evening = works & (chance[3] < _EVENING)
         trip = out & ~works & (chance[2] < _TRIP_PROBABILITY)

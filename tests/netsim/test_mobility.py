@@ -135,6 +135,12 @@ class TestCommuter:
         assert at_work[~weekday].mean() < 0.01 < 0.2 < at_work[weekday].mean()
         assert 60 < len(np.unique(day)) < 70  # on some days there are none
 
+    def test_who_never_commutes_is_at_home(self):
+        never = PAPER_USER.model_copy(update={"commute_probability": 0.0})
+        (fixes,) = run(never, [0], [0.0, 70 * DAY_S], ground())[1]
+        assert (np.linalg.norm(fixes.position_m - WORK, axis=1) < 60).mean() < 0.01
+        assert (np.linalg.norm(fixes.position_m - HOME, axis=1) < 60).mean() > 0.7
+
     def test_dwell_counts_are_poisson(self):
         (fixes,) = run(Commuter(), np.arange(1500), [5 * DAY_S, 6 * DAY_S], ground())[1]
         hour = fixes.time_s / HOUR_S % 24
