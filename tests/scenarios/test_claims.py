@@ -618,7 +618,7 @@ def test_the_command_lists_claims(capsys):
     assert main(["claims"]) == 0
     out = capsys.readouterr().out
     assert "Fig. 4a" in out
-    assert "5.3" in out
+    assert "printed 7.25" in out
     assert max(map(len, out.splitlines())) <= 100
 
 
