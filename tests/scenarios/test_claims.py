@@ -225,6 +225,17 @@ def test_what_is_missing_in_print_makes_a_claim_not_comparable(tmp_path):
     assert evaluate_claim(private, runs(8, a=[1])).ours == "a: 1 [1, 1]"
 
 
+def test_a_failure_that_hangs_on_an_unprinted_setting_is_not_comparable(tmp_path):
+    """What holds with ours holds; what does not may be ours."""
+    rule = {"kind": "order", "key": KEY, "labels": ["a", "b"]}
+    path = claim_file(tmp_path, entry(rule, unprinted="the network"))
+    hanging = read_claims(path).claims[0]
+    assert evaluate_claim(hanging, runs(8, a=[1], b=[2])).verdict == HOLDS
+    verdict = evaluate_claim(hanging, runs(8, a=[2, 2.1], b=[1, 1.2]))
+    assert verdict.verdict == UNLIKE
+    assert verdict.reason.startswith("not printed: the network; with ours it does not hold (an eff")
+
+
 def test_a_gain_is_compared_per_unit_of_what_it_costs(tmp_path):
     """Gains of 4 and 2, at costs of 10 and 5, then of 10 and 1 metres."""
     rule = claim(

@@ -328,6 +328,9 @@ class Claim(Part):
     """seeds that it is played with, counted up from the scenario's first, if more than it needs"""
     missing: str = Field("", max_length=300)
     """what is not printed or not at hand, so that ours cannot be compared"""
+    unprinted: str = Field("", max_length=200)
+    """a setting on which it hangs and that is not printed: where ours contradicts it, nobody can
+    say that theirs would"""
     adapted: str = ""
     """key of the summary with what an attacker that knows the defense reaches in the same runs"""
     differs: str = Field("", max_length=600)
@@ -348,7 +351,9 @@ class Claim(Part):
         """What a table of verdicts has of it; a verdict is of this claim only while none of it
         changes.
         """
-        return self.model_dump(include={"id", "paper", "where", "says", "scenario", "missing"}) | {
+        return self.model_dump(
+            include={"id", "paper", "where", "says", "scenario", "missing", "unprinted"}
+        ) | {
             "key": self.rule.key,
             "rule": self.rule.words,
             "value": self.printed.removeprefix("-"),

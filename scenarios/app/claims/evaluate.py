@@ -21,6 +21,7 @@ from scenarios.app.claims.claim import (
     VERDICTS,
     Claim,
     ClaimRule,
+    MedianBounds,
     Verdict,
     compute_median_interval,
     get_margin,
@@ -204,14 +205,13 @@ def evaluate_claim(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
     rule = claim.rule
     labels = rule.labels or tuple(runs)
     word = reason = ""
+    compared = {label: runs[label] for label in labels if label in runs}
     if not runs:
         word, reason = OPEN, f"no run: {why_none or claim.scenario}"
-    for label in labels:
-        if runs and label not in runs:
-            word, reason = OPEN, f"no run: no label “{label}” in {claim.scenario}"
+    elif lost := [label for label in labels if label not in runs]:
+        word, reason = OPEN, f"no run: no label “{lost[0]}” in {claim.scenario}"
     if claim.missing:
         word, reason = UNLIKE, claim.missing
-    compared = {label: runs[label] for label in labels if label in runs}
     ours = []
     adapted = []
     for label, runs_by_seed in compared.items():
@@ -284,38 +284,47 @@ def _decide(claim: Claim, runs: Labelled) -> tuple[str, str]:
             for key in rule.keys
         ]
     )
-    printed = np.array(np.nan if claim.value is None else claim.value)
-    statements = rule.build_median_bounds(values, printed.flat[0])
+    printed = claim.value if isinstance(claim.value, float) else np.nan
+    statements = rule.build_median_bounds(values, printed)
     if any(2 * np.isnan(statement.values).sum() > len(seeds) for statement in statements):
         return OPEN, "with more than half of the seeds the estimates of both labels diverged"
     words = [statement.decide(len(statements)) for statement in statements]
     word = next((w for w in (FAILS, OPEN) if w in words), HOLDS)
     decisive = words.index(word)
-    statement = statements[decisive]
     pairs = [pair for pair, of_pair in zip(rule.pairs, words, strict=False) if of_pair == word]
     if share := _describe_useless_models(rule, runs, pairs):
         alone = "stays undecided" if word == OPEN else word
         return OPEN, f"the model is not useful in {share}; with all models it {alone}"
     if word == OPEN:
-        low, high, _, coverage = compute_median_interval(statement.values)
-        n = statement.estimate_seeds(len(statements))
+        low, high, _, coverage = compute_median_interval(statements[decisive].values)
+        n = statements[decisive].estimate_seeds(len(statements))
         return word, (
             f"median between {low:.4g} and {high:.4g} ({100 * coverage:.0f} % interval); "
             + (f"about {n} seeds would decide it" if n else "200 seeds would not decide it")
         )
     if rule.given and (unlike := _describe_unlike_ends(rule, runs, word)):
         return UNLIKE, unlike
-    if word == HOLDS:
-        return word, ""
-    found = statement.compute_detectable_effect()
+    return (word, "") if word == HOLDS else _confirm_failure(claim, len(runs), statements, decisive)
+
+
+def _confirm_failure(
+    claim: Claim, n_labels: int, statements: Sequence[MedianBounds], decisive: int
+) -> tuple[str, str]:
+    """Confirm that an effect of the printed size would have been found, and that no setting is
+    unprinted on which a failure hangs.
+    """
+    found = statements[decisive].compute_detectable_effect()
     control = f"an effect of {found:.3g} is found in 19 of 20 plays"
-    if printed.shape == (len(runs),) and not rule.other:
-        of_print = rule.build_median_bounds(printed[None, :, None], np.nan)[decisive]
+    printed = np.array(claim.value, dtype=float)
+    if printed.shape == (n_labels,) and not claim.rule.other:
+        of_print = claim.rule.build_median_bounds(printed[None, :, None], np.nan)[decisive]
         effect = min(of_print.values[0] - of_print.low, of_print.high - of_print.values[0])
         control += f"; printed {effect:.3g}"
         if effect < found:
             return OPEN, f"one of the printed size could be missed: {control}"
-    return word, control
+    if claim.unprinted:
+        return UNLIKE, f"not printed: {claim.unprinted}; with ours it does not hold ({control})"
+    return FAILS, control
 
 
 def _describe_useless_models(

@@ -443,13 +443,11 @@ def check_claims_from_options(args: Namespace) -> None:
     if args.minutes:
         known, _ = merge_kept_verdicts(kept or BUNDLED_VERDICTS, claims, [], writes=False)
         claims = select_quick_claims(known, args.minutes * max(jobs, 1))
-    places = dict[str, Path]()
-    all_places = places
     judged: list[Verdict] = []
     out = None if args.out is None else Path(args.out)
+    all_places = assign_folders(out, published.claims) if out else {}
+    places = {claim.scenario: all_places[claim.scenario] for claim in claims if out}
     if out:
-        all_places = assign_folders(out, published.claims)
-        places = {claim.scenario: all_places[claim.scenario] for claim in claims}
         if page:
             refuse_foreign_page(page)  # before hours are played for it
         with show_progress(args, "claims") as tell:
@@ -463,15 +461,10 @@ def check_claims_from_options(args: Namespace) -> None:
         write_page(page, build_papers_page(verdicts, published.unplayed, drawn))
     verdicts = [verdict for verdict in verdicts if verdict.claim in claims]
     if args.json:
-        places_drawn = {"page": str(page)} if page is not None else {}
-        emit(
-            {
-                "event": "result",
-                "kind": "verdicts",
-                "verdicts": [verdict.row for verdict in verdicts],
-                **places_drawn,
-            }
+        rows_and_page = {"verdicts": [verdict.row for verdict in verdicts]} | (
+            {"page": str(page)} if page else {}
         )
+        emit({"event": "result", "kind": "verdicts"} | rows_and_page)
     else:
         by_paper = group_by_label((verdict.claim.paper, verdict) for verdict in verdicts)
         for paper, rows in by_paper.items():

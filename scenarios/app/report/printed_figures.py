@@ -62,9 +62,13 @@ def collect_figures(claims: Path, out: Path | None, places: Folders) -> Points:
     source = claims.with_name(FIGURES)
     points = read_figures(source) if describe_file_kind(source) else ()
     if out and points:
-        played = {name: place for name, place in places.items() if describe_file_kind(place / RUNS)}
         fill_figures(
-            points, {name: read_summaries_with_rounds(place) for name, place in played.items()}
+            points,
+            {
+                name: read_summaries_with_rounds(place)
+                for name, place in places.items()
+                if describe_file_kind(place / RUNS)
+            },
         )
         write_text(out / FIGURES, to_csv_text([[*points[0]], *([*row.values()] for row in points)]))
     return points
