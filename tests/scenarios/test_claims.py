@@ -684,7 +684,7 @@ def judge_bundled(name, key, **figures):
 @pytest.mark.slow
 @pytest.mark.parametrize("nu", ["1", "2", "5", "10", "inf"])
 def test_a_first_gradient_leaks_less_than_ten_metres_or_not(nu):
-    for typical_m, expected in ((8.5, HOLDS), (11.5, FAILS)):
+    for typical_m, expected in ((8.5, HOLDS), (11.5, UNLIKE)):
         figures = {"as written": (typical_m + np.linspace(-1, 1, 9)).tolist()}
         assert judge_bundled(f"map-leak-nu-{nu}", LEAK.format(nu), **figures) == expected
 
@@ -699,7 +699,7 @@ def test_what_aligned_noise_costs_a_map_is_judged_against_uniform_noise():
         )
 
     assert verdict(4.1, 4.25) == HOLDS
-    assert verdict(3.8, 4.25) == FAILS
+    assert verdict(3.8, 4.25) == UNLIKE  # its learning rates are not printed
     assert verdict(9.9, 10.0) == HOLDS  # another error, and less than the printed cost
 
 
