@@ -50,12 +50,7 @@ class Columns:
         """All pieces, one after the other; a column that a piece lacks is missing in the result."""
         if len(pieces) == 1:
             return pieces[0]
-        return cls(
-            *(
-                _join_columns([getattr(piece, name) for piece in pieces])
-                for name in _list_names(cls)
-            )
-        )
+        return cls(*(_join_columns(pieces, name) for name in _list_names(cls)))
 
     @classmethod
     def merge(cls, pieces: Sequence[Self], rows: IntArray) -> Self:
@@ -63,10 +58,7 @@ class Columns:
         bound memory.
         """
         return cls(
-            *(
-                _select_column(_join_columns([getattr(piece, name) for piece in pieces]), rows)
-                for name in _list_names(cls)
-            )
+            *(_select_column(_join_columns(pieces, name), rows) for name in _list_names(cls))
         )
 
 
@@ -85,7 +77,8 @@ def _select_column(column: Any, rows: IntArray | BoolArray | slice) -> Any:
     return column
 
 
-def _join_columns(columns: Sequence[Any]) -> Any:
+def _join_columns(pieces: Sequence[Any], name: str) -> Any:
+    columns = [getattr(piece, name) for piece in pieces]
     if any(column is None for column in columns):
         return None
     first = columns[0]
@@ -213,10 +206,8 @@ def look_up_or_nan(keys: IntArray, value: FloatArray | IntArray, numbers: IntArr
     NaN if unknown.
     """
     recalled = np.full((len(numbers), *value.shape[1:]), np.nan)
-    index = np.searchsorted(keys, numbers)
-    is_known = index < len(keys)
-    is_known[is_known] = keys[index[is_known]] == numbers[is_known]
-    recalled[is_known] = value[index[is_known]]
+    is_known = np.isin(numbers, keys)
+    recalled[is_known] = value[np.searchsorted(keys, numbers[is_known])]
     return recalled
 
 
