@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.errors import squeeze_text
 from netsim.safe import OURS_MOST_BYTES, format_size, open_regular, open_replacement
 from netsim.units import Texts
 
@@ -305,7 +306,7 @@ def read_arrays(path: Path, is_ours: bool = True) -> dict[str, NDArray[Any]]:
     except (
         Exception
     ) as error:  # what damaged bytes make of zipfile, zlib and numpy has no common type
-        raise ValueError(f"{path}: damaged ({' '.join(str(error).split())[:120]})") from None
+        raise ValueError(f"{path}: damaged ({squeeze_text(error, 120)})") from None
 
 
 def _compute_digest(tree: NDArray[np.uint8], data: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:

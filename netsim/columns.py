@@ -50,16 +50,14 @@ class Columns:
         """All pieces, one after the other; a column that a piece lacks is missing in the result."""
         if len(pieces) == 1:
             return pieces[0]
-        return cls(*(_join_columns(pieces, name) for name in _list_names(cls)))
+        return cls(*(join_columns(pieces, name) for name in _list_names(cls)))
 
     @classmethod
     def merge(cls, pieces: Sequence[Self], rows: IntArray) -> Self:
         """Rows of all pieces, of which the first has the first numbers; one column at a time, to
         bound memory.
         """
-        return cls(
-            *(_select_column(_join_columns(pieces, name), rows) for name in _list_names(cls))
-        )
+        return cls(*(_select_column(join_columns(pieces, name), rows) for name in _list_names(cls)))
 
 
 def _list_names(columns: Any) -> list[str]:
@@ -77,7 +75,8 @@ def _select_column(column: Any, rows: IntArray | BoolArray | slice) -> Any:
     return column
 
 
-def _join_columns(pieces: Sequence[Any], name: str) -> Any:
+def join_columns(pieces: Sequence[Any], name: str) -> Any:
+    """A column of all pieces, one after the other; None where one lacks it."""
     columns = [getattr(piece, name) for piece in pieces]
     if any(column is None for column in columns):
         return None

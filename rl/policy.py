@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError, model_validator
 from fl.power.bound import Convergence, Criterion, PowerLoss, Trajectory
 from fl.power.search import Limits
 from netsim.columns import divide_or, frozen
-from netsim.errors import BadInput
+from netsim.errors import BadInput, squeeze_text
 from netsim.part import Part
 from netsim.radio.power import PowerContext
 from netsim.record import write_text
@@ -266,8 +266,8 @@ def _format_error(error: ValidationError) -> str:
             f"task: {first['input']!r:.40} is not for this kind of power; shared plays "
             f"'shared', ddpg 'allocation'"
         )
-    text = " ".join(str(first["msg"]).removeprefix("Value error, ").split())
-    return f"{place}: {text[:160]}; train the policy again"
+    text = squeeze_text(str(first["msg"]).removeprefix("Value error, "), 160)
+    return f"{place}: {text}; train the policy again"
 
 
 def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
@@ -279,8 +279,7 @@ def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
         tensors = load(data)
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadInput(
-            f"{path}: not safetensors ({' '.join(str(error).split())[:120]}); train the "
-            f"policy again"
+            f"{path}: not safetensors ({squeeze_text(error, 120)}); train the policy again"
         ) from None
     if odd := sorted(tensors.keys() ^ shapes.keys()):
         raise BadInput(

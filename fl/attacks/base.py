@@ -378,7 +378,7 @@ class Attack(Named):
         own_view = View(
             "updates",
             view.phase,
-            updates.rows(slice(None)),
+            updates.all_rows,
             model,
             ue,
             model,

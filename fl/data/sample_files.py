@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fl.data.samples import SampleSet, StoredRows
 from fl.types import SampleFormat
 from netsim.columns import split_blocks
-from netsim.errors import BadInput
+from netsim.errors import BadInput, squeeze_text
 from netsim.safe import describe_file_kind, format_size, list_files_below, open_regular
 
 Array = npt.NDArray[Any]
@@ -54,7 +54,7 @@ def blame_source(source: str | Path) -> Iterator[None]:
             f"{source}: {error.name} is not installed; pip install 'netsim-fl[samples]'"
         ) from None
     except Exception as error:  # those of zipfile, numpy, Arrow and PIL have no common type
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:120]
+        reason = getattr(error, "strerror", None) or squeeze_text(error, 120)
         raise BadInput(f"{source}: cannot be read ({reason}); get or write it again") from None
 
 

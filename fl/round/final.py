@@ -338,7 +338,7 @@ def build_surfaces(setup: Setup, state: RoundState, world: World) -> dict[str, F
         data = Local(sample.ue, first, np.array([0, 1]), sample.x, None, np.zeros(1))
         rng = RoundStreams(setup.streams, state.round).derive_learner_rng(phase)
         update = learner.train_locally(state.model, phase, data, rng)
-        answer = learner.to_surfaces(state.model, update.rows(slice(None)))
+        answer = learner.to_surfaces(state.model, update.all_rows)
         arrays |= {"answer": answer[0, 0], "answer_at_m": sample.x[0]}
     return arrays
 

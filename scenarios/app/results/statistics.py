@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from fl.membership.roc import Z_95
-from netsim.columns import number_row
+from netsim.columns import average_or_nan, number_row
 from netsim.units import FloatArray, FloatTriple
 
 Key = TypeVar("Key", bound=Hashable)
@@ -137,8 +137,7 @@ def compute_quantile(values: np.ndarray, q: float) -> float:
 
 def compute_finite_mean(values: np.ndarray) -> float:
     """Compute the mean of the finite values; NaN of none."""
-    finite = values[np.isfinite(values)]
-    return float(np.mean(finite)) if len(finite) else nan
+    return average_or_nan(values[np.isfinite(values)])
 
 
 MEANINGFUL = 20.0
