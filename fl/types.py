@@ -19,6 +19,7 @@ from netsim.checkpoint import REBUILT
 from netsim.city.buildings import Buildings
 from netsim.columns import (
     Columns,
+    compute_bounds,
     frozen,
     join_columns,
     no_floats,
@@ -26,6 +27,7 @@ from netsim.columns import (
     no_places,
     number_row,
     pick_even_indices,
+    select_groups,
     split_blocks,
 )
 from netsim.geometry import Area
@@ -118,10 +120,7 @@ class Local:
     def select(self, rows: IntArray | BoolArray) -> Local:
         """Rows by index, in this order, or by mask, with their samples."""
         rows = np.arange(len(self.ue))[rows]
-        count = self.count[rows]
-        ptr = compute_bounds(count)
-        shift = ptr[:-1] - self.ptr[rows]
-        return self._take(rows, ptr, np.arange(ptr[-1]) - np.repeat(shift, count))
+        return self._take(rows, *select_groups(self.ptr, rows))
 
     def _take(self, rows: IntArray | slice, ptr: IntArray, samples: IntArray | BoolArray) -> Local:
         """Rows with some samples, whose bounds are ptr."""
@@ -153,11 +152,6 @@ def split_by_model(model_of: IntArray, size: int) -> Iterator[tuple[int, IntArra
         rows = np.flatnonzero(model_of == m)
         for block in split_blocks(len(rows), size):
             yield m, rows[block]
-
-
-def compute_bounds(count: IntArray) -> IntArray:
-    """Where the samples of each row begin and end (n + 1,), of their numbers (n,)."""
-    return np.concatenate([[0], np.cumsum(count)]).astype(int)
 
 
 NEW_PLACE = -1

@@ -103,6 +103,23 @@ def match_rows(these: IntArray, those: IntArray) -> IntArrayPair:
     return here, there
 
 
+def compute_bounds(count: IntArray) -> IntArray:
+    """Where the members of each group begin and end (n + 1,), of their numbers (n,)."""
+    return np.append(0, np.cumsum(count)).astype(int)
+
+
+def select_groups(bounds: IntArray, groups: IntArray) -> IntArrayPair:
+    """Bounds (k + 1,) of groups (k,) that are laid one after the other, and their members (m,)."""
+    count = np.diff(bounds)[groups]
+    new = compute_bounds(count)
+    return new, np.arange(new[-1]) + np.repeat(bounds[groups] - new[:-1], count)
+
+
+def rank_in_groups(count: IntArray) -> IntArray:
+    """The number of each member (m,) in its group, of groups of so many members (n,)."""
+    return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+
+
 def divide_or_zero(values: FloatArray, by: FloatArray | IntArray) -> FloatArray:
     """values / by (n, ...), which broadcasts to values; 0 where `by` is not above 0."""
     return np.divide(values, by, out=np.zeros_like(values), where=by > 0)

@@ -298,7 +298,7 @@ def spans_degrees(corner: FloatArray) -> bool:
     if (np.ptp(corner, axis=0) < _MAX_SIDE_DEG).all():
         return True
     step = measure_lengths(np.diff(corner, axis=0))
-    return np.median(step[step > 0]) < _MIN_STEP_M
+    return bool(np.median(step[step > 0]) < _MIN_STEP_M)
 
 
 def convert_to_lon_lat(place: str, system: str, position: FloatArray) -> FloatArray:

@@ -23,7 +23,7 @@ from netsim.part import Part
 from netsim.radio.power import PowerContext
 from netsim.record import write_text
 from netsim.safe import open_replacement, read_content
-from netsim.units import BoolArray, FloatArray, IntPair, Ints, db_from_ratio
+from netsim.units import Arrays, BoolArray, FloatArray, IntPair, Ints, db_from_ratio
 from rl.look import FEATURES, OUTLOOK, Look
 from rl.problem import Observe, Problem, Seen, count_observed_values
 from rl.reward import Reward, Weighted
@@ -208,7 +208,7 @@ def _name_tensors(layers: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
     }
 
 
-def _collect_layers(tensors: Mapping[str, np.ndarray]) -> Layers:
+def _collect_layers(tensors: Arrays) -> Layers:
     return pair_layers(
         {name: x.astype(np.float32) for name, x in tensors.items() if name.startswith("layers.")}
     )
@@ -223,7 +223,7 @@ def _list_tensor_shapes(card: Card) -> Shapes:
     )
 
 
-def save_files(card: Part, tensors: Mapping[str, np.ndarray], folder: Path) -> None:
+def save_files(card: Part, tensors: Arrays, folder: Path) -> None:
     """Write a policy, weights first, so that a card never stands without them."""
     from safetensors.numpy import save
 

@@ -18,6 +18,7 @@ from fl.types import SampleFormat
 from netsim.columns import split_blocks
 from netsim.errors import BadInput, squeeze_text
 from netsim.safe import describe_file_kind, format_size, list_files_below, open_regular
+from netsim.units import ByteArray
 
 Array = npt.NDArray[Any]
 
@@ -93,7 +94,7 @@ def _read_npz(file: BinaryIO) -> dict[str, Array]:
     return columns
 
 
-def _view_array(content: npt.NDArray[np.uint8]) -> Array:
+def _view_array(content: ByteArray) -> Array:
     """The array of the bytes of an .npy; ValueError or TypeError where it is not as its header
     says, and for objects.
     """

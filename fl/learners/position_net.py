@@ -21,10 +21,9 @@ from fl.types import (
     Model,
     Public,
     Updates,
-    compute_bounds,
     list_offers,
 )
-from netsim.columns import split_blocks
+from netsim.columns import compute_bounds, split_blocks
 from netsim.rng import Rng
 from netsim.units import ArrayPair, FloatArray, IntArray
 
