@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from fl.types import State
 from netsim.columns import frozen
+from netsim.geometry import measure_lengths
 from netsim.part import Amount, Fraction, OneOf, Part, Positive
 from netsim.rng import Rng
 from netsim.units import ArrayPair, BoolArray, FloatArray, IntArray
@@ -110,7 +111,7 @@ class AtHome(Availability, kind="at-home"):
     def find_available(
         self, conditions: Conditions, state: State, rng: Rng
     ) -> tuple[BoolArray, State]:
-        return np.hypot(*(conditions.position_m - conditions.home_m).T) <= self.radius_m, state
+        return measure_lengths(conditions.position_m - conditions.home_m) <= self.radius_m, state
 
 
 _HOUR_S = 3600.0

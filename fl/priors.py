@@ -9,6 +9,7 @@ from pydantic import Field
 from fl.types import Public
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
+from netsim.geometry import measure_lengths
 from netsim.part import Coordinates, OneOf, Part
 from netsim.ues import STOREY_M
 from netsim.units import FloatArray, Floats, IntArray
@@ -101,7 +102,7 @@ class LogDistancePrior(Prior, kind="log-distance"):
         nearest_m = np.full(len(place_m), np.inf)
         for at_m, model in zip(constants["prior_at_m"], constants["prior_model"], strict=True):
             is_of_model = model_of == model
-            distance_m = np.hypot(*(place_m[is_of_model] - at_m).T)
+            distance_m = measure_lengths(place_m[is_of_model] - at_m)
             nearest_m[is_of_model] = np.minimum(nearest_m[is_of_model], distance_m)
         return self.compute_rsrp_dbm(nearest_m)
 

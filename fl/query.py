@@ -14,7 +14,7 @@ from netsim.clock import compute_rounding_s
 from netsim.columns import frozen, replace_values
 from netsim.geometry import Area
 from netsim.part import OneOf, Part, Probability
-from netsim.units import BoolArray, FloatArray, IntArray, Ints
+from netsim.units import BoolArray, FloatArray, FloatQuadruple, IntArray, Ints
 
 BANDS = 3  # assumed of a policy that states no number
 
@@ -120,7 +120,7 @@ class Custom(Query, kind="custom"):
     multiples: Literal["4n+1", "any"] | Ints = "4n+1"
     """allowed multiples of the smallest bandwidth of the first request that is answered (h0): the
     family of Lemma 4, a list of whole numbers, or any"""
-    area_m: tuple[float, float, float, float] | None = None
+    area_m: FloatQuadruple | None = None
     """agreed area: x, y of the south-western and the north-eastern corner; none: the area of the
     world"""
     speed_m_s: float | None = Field(None, gt=0, le=1e4)
@@ -204,7 +204,7 @@ class Custom(Query, kind="custom"):
 QUERIES = OneOf("query", Off, Custom)
 
 
-def check_corners(area_m: tuple[float, float, float, float] | None) -> None:
+def check_corners(area_m: FloatQuadruple | None) -> None:
     """Raise ValueError unless an area, if it is given, begins in the south-west."""
     if area_m is not None and not (area_m[0] < area_m[2] and area_m[1] < area_m[3]):
         raise ValueError(

@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 import numpy as np
 from pydantic import Field
 
-from fl.types import HeldOut, Local, Metrics
+from fl.types import SAMPLE_BOUNDS, HeldOut, Local, Metrics
 from netsim.city.buildings import Buildings
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places, split_blocks
 from netsim.geometry import Area
@@ -233,7 +233,7 @@ class Reference(Columns):
     uploaded measurements, which a server could draw if every UE simply sent its data.
     """
 
-    bounds: ClassVar = dict.fromkeys(("x", "y"), (-1e9, 1e9))
+    bounds: ClassVar = SAMPLE_BOUNDS
     x: FloatArray
     y: FloatArray
     model: IntArray

@@ -19,12 +19,15 @@ from netsim.checkpoint import REBUILT
 from netsim.city.buildings import Buildings
 from netsim.columns import (
     Columns,
+    compute_bounds,
     frozen,
+    join_columns,
     no_floats,
     no_ints,
     no_places,
     number_row,
     pick_even_indices,
+    select_groups,
     split_blocks,
 )
 from netsim.geometry import Area
@@ -117,10 +120,7 @@ class Local:
     def select(self, rows: IntArray | BoolArray) -> Local:
         """Rows by index, in this order, or by mask, with their samples."""
         rows = np.arange(len(self.ue))[rows]
-        count = self.count[rows]
-        ptr = compute_bounds(count)
-        shift = ptr[:-1] - self.ptr[rows]
-        return self._take(rows, ptr, np.arange(ptr[-1]) - np.repeat(shift, count))
+        return self._take(rows, *select_groups(self.ptr, rows))
 
     def _take(self, rows: IntArray | slice, ptr: IntArray, samples: IntArray | BoolArray) -> Local:
         """Rows with some samples, whose bounds are ptr."""
@@ -135,15 +135,9 @@ class Local:
         """All rows of pieces of one kind of data, one after the other."""
         if len(pieces) == 1:
             return pieces[0]
-
-        def concatenate(name: str) -> Any:
-            columns = [getattr(p, name) for p in pieces]
-            if columns[0] is None:
-                return None
-            return np.concatenate(columns)
-
-        columns = {name: concatenate(name) for name in ("ue", "model", "x", "y", "time_s", "cell")}
-        return cls(ptr=compute_bounds(concatenate("count")), **columns)
+        names = ("ue", "model", "x", "y", "time_s", "cell")
+        columns = {name: join_columns(pieces, name) for name in names}
+        return cls(ptr=compute_bounds(join_columns(pieces, "count")), **columns)
 
     def nonempty(self) -> Local:
         """Only rows with samples."""
@@ -160,14 +154,13 @@ def split_by_model(model_of: IntArray, size: int) -> Iterator[tuple[int, IntArra
             yield m, rows[block]
 
 
-def compute_bounds(count: IntArray) -> IntArray:
-    """Where the samples of each row begin and end (n + 1,), of their numbers (n,)."""
-    return np.concatenate([[0], np.cumsum(count)]).astype(int)
-
-
 NEW_PLACE = -1
 """group of samples that were held out with all others of their block of ground, for a score by
 place"""
+
+
+SAMPLE_BOUNDS = dict.fromkeys(("x", "y"), (-1e9, 1e9))
+"""of what tables of samples hold"""
 
 
 @frozen
@@ -180,7 +173,7 @@ class HeldOut(Columns):
     NEW_PLACE), time_s (N,) is when they were measured; left out, all are 0.
     """
 
-    bounds: ClassVar = dict.fromkeys(("x", "y"), (-1e9, 1e9))
+    bounds: ClassVar = SAMPLE_BOUNDS
     ue: IntArray
     model: IntArray
     x: npt.NDArray[Any]
@@ -299,6 +292,11 @@ class Updates(ABC):
     def rows(self, index: IntArray | slice) -> FloatArray:
         """Dense rows (len(index), d)."""
 
+    @property
+    def all_rows(self) -> FloatArray:
+        """Dense rows of all devices (n, d)."""
+        return self.rows(slice(None))
+
     @abstractmethod
     def norm(self) -> FloatArray:
         """L2 norm of each row (n,)."""
@@ -311,13 +309,13 @@ class Updates(ABC):
 
     def plus(self, noise: FloatArray) -> DenseUpdates:
         """Rows plus noise (n, d), written out. The bound no longer holds and is cleared."""
-        return self.with_values(self.rows(slice(None)) + noise, None)
+        return self.with_values(self.all_rows + noise, None)
 
     def add_noise(self, std: FloatArray, purpose: str, rng: Rng) -> DenseUpdates:
         """Rows plus normal noise of std (n,) on each number, drawn for `purpose` a few rows at a
         time. No bound holds.
         """
-        values = np.array(self.rows(slice(None)), dtype=float)  # also of whole numbers
+        values = np.array(self.all_rows, dtype=float)  # also of whole numbers
         row = self.row
         d = self.n_parameters
         for block in split_blocks(len(values), max(1, _NUMBERS // max(d, 1))):
@@ -338,7 +336,7 @@ class Updates(ABC):
 
     def to_dense(self) -> DenseUpdates:
         """The same as one array."""
-        return self.with_values(self.rows(slice(None)), self.bound)
+        return self.with_values(self.all_rows, self.bound)
 
     def with_values(self, values: FloatArray, bound: Bound | None) -> DenseUpdates:
         """The same devices with other rows (n, d)."""

@@ -12,7 +12,7 @@ from fl.availability import HOMES
 from fl.notice import Prepared, notice
 from fl.types import Local, RoundContext, State
 from netsim.columns import frozen, no_ints, number_row, replace_values
-from netsim.geometry import compute_ways
+from netsim.geometry import compute_ways, measure_lengths
 from netsim.notice import Notices
 from netsim.part import Amount, Count, Named, OneOf, Positive, Probability
 from netsim.rng import Rng
@@ -176,7 +176,7 @@ class HomeZone(Withholding, kind="home-zone"):
     def _is_within(self, requested: RequestedData, rng: Rng) -> BoolArray:
         """Whether UEs (n_ue,) are in their zones now."""
         away_m = requested.position_m - self.draw_centre_m(requested.home_m, rng)
-        return np.hypot(*away_m.T) <= self.radius_m
+        return measure_lengths(away_m) <= self.radius_m
 
     def is_inside(self, samples: Local, requested: RequestedData, rng: Rng) -> BoolArray:
         """Which samples (N,) were measured in the zone of their UE; the same whenever it is
@@ -184,7 +184,7 @@ class HomeZone(Withholding, kind="home-zone"):
         """
         ue = np.repeat(samples.ue, samples.count)
         away_m = samples.x - self.draw_centre_m(requested.home_m, rng)[ue]
-        return np.hypot(*away_m.T) <= self.radius_m
+        return measure_lengths(away_m) <= self.radius_m
 
     def draw_centre_m(self, home_m: FloatArray, rng: Rng) -> FloatArray:
         """Centres (n_ue, 2) of the zones; NaN for a UE without a home."""

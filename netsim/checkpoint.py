@@ -19,8 +19,9 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.errors import squeeze_text
 from netsim.safe import OURS_MOST_BYTES, format_size, open_regular, open_replacement
-from netsim.units import Texts
+from netsim.units import ByteArray, Texts
 
 Value = TypeVar("Value")
 
@@ -217,7 +218,7 @@ def save_tree(path: Path, tree: object) -> None:
     """Write a tree whole or not at all. Leaves: arrays, numbers, text, booleans, None."""
     import zipfile
 
-    pieces = list[NDArray[np.uint8]]()
+    pieces = list[ByteArray]()
     text = np.frombuffer(json.dumps(_strip_arrays(tree, pieces)).encode(), np.uint8)
     arrays = {"tree": [text], "data": pieces, "digest": [_compute_digest(text, pieces)]}
     with open_replacement(path) as file, zipfile.ZipFile(file, "w") as archive:
@@ -229,7 +230,7 @@ def save_tree(path: Path, tree: object) -> None:
                     entry.write(part.data)
 
 
-def _strip_arrays(node: object, pieces: list[NDArray[np.uint8]]) -> Any:
+def _strip_arrays(node: object, pieces: list[ByteArray]) -> Any:
     """The tree without its arrays, whose bytes are appended to pieces; a closure would keep them,
     as a cycle.
     """
@@ -265,7 +266,7 @@ def load_tree(path: Path) -> Any:
     return _fill_arrays(json.loads(stored["tree"].tobytes()), [stored["data"]])
 
 
-def _fill_arrays(node: object, rest: list[NDArray[np.uint8]]) -> Any:
+def _fill_arrays(node: object, rest: list[ByteArray]) -> Any:
     """The tree with its arrays, taken from the bytes that are left."""
     if isinstance(node, list):
         return [_fill_arrays(v, rest) for v in node]
@@ -305,10 +306,10 @@ def read_arrays(path: Path, is_ours: bool = True) -> dict[str, NDArray[Any]]:
     except (
         Exception
     ) as error:  # what damaged bytes make of zipfile, zlib and numpy has no common type
-        raise ValueError(f"{path}: damaged ({' '.join(str(error).split())[:120]})") from None
+        raise ValueError(f"{path}: damaged ({squeeze_text(error, 120)})") from None
 
 
-def _compute_digest(tree: NDArray[np.uint8], data: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+def _compute_digest(tree: ByteArray, data: list[ByteArray]) -> ByteArray:
     """SHA-256 (32,) of the text of a tree and the bytes of its arrays."""
     digest = hashlib.sha256(tree.tobytes())
     for part in data:

@@ -50,24 +50,14 @@ class Columns:
         """All pieces, one after the other; a column that a piece lacks is missing in the result."""
         if len(pieces) == 1:
             return pieces[0]
-        return cls(
-            *(
-                _join_columns([getattr(piece, name) for piece in pieces])
-                for name in _list_names(cls)
-            )
-        )
+        return cls(*(join_columns(pieces, name) for name in _list_names(cls)))
 
     @classmethod
     def merge(cls, pieces: Sequence[Self], rows: IntArray) -> Self:
         """Rows of all pieces, of which the first has the first numbers; one column at a time, to
         bound memory.
         """
-        return cls(
-            *(
-                _select_column(_join_columns([getattr(piece, name) for piece in pieces]), rows)
-                for name in _list_names(cls)
-            )
-        )
+        return cls(*(_select_column(join_columns(pieces, name), rows) for name in _list_names(cls)))
 
 
 def _list_names(columns: Any) -> list[str]:
@@ -85,7 +75,9 @@ def _select_column(column: Any, rows: IntArray | BoolArray | slice) -> Any:
     return column
 
 
-def _join_columns(columns: Sequence[Any]) -> Any:
+def join_columns(pieces: Sequence[Any], name: str) -> Any:
+    """A column of all pieces, one after the other; None where one lacks it."""
+    columns = [getattr(piece, name) for piece in pieces]
     if any(column is None for column in columns):
         return None
     first = columns[0]
@@ -109,6 +101,23 @@ def match_rows(these: IntArray, those: IntArray) -> IntArrayPair:
     """Where numbers that stand in both arrays, each once, stand in each of them: (k,), (k,)."""
     _, here, there = np.intersect1d(these, those, assume_unique=True, return_indices=True)
     return here, there
+
+
+def compute_bounds(count: IntArray) -> IntArray:
+    """Where the members of each group begin and end (n + 1,), of their numbers (n,)."""
+    return np.append(0, np.cumsum(count)).astype(int)
+
+
+def select_groups(bounds: IntArray, groups: IntArray) -> IntArrayPair:
+    """Bounds (k + 1,) of groups (k,) that are laid one after the other, and their members (m,)."""
+    count = np.diff(bounds)[groups]
+    new = compute_bounds(count)
+    return new, np.arange(new[-1]) + np.repeat(bounds[groups] - new[:-1], count)
+
+
+def rank_in_groups(count: IntArray) -> IntArray:
+    """The number of each member (m,) in its group, of groups of so many members (n,)."""
+    return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
 
 
 def divide_or_zero(values: FloatArray, by: FloatArray | IntArray) -> FloatArray:
@@ -213,10 +222,8 @@ def look_up_or_nan(keys: IntArray, value: FloatArray | IntArray, numbers: IntArr
     NaN if unknown.
     """
     recalled = np.full((len(numbers), *value.shape[1:]), np.nan)
-    index = np.searchsorted(keys, numbers)
-    is_known = index < len(keys)
-    is_known[is_known] = keys[index[is_known]] == numbers[is_known]
-    recalled[is_known] = value[index[is_known]]
+    is_known = np.isin(numbers, keys)
+    recalled[is_known] = value[np.searchsorted(keys, numbers[is_known])]
     return recalled
 
 

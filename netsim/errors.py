@@ -12,6 +12,11 @@ def to_one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def squeeze_text(text: object, longest: int) -> str:
+    """On one line, with single blanks, and at most so many characters."""
+    return " ".join(str(text).split())[:longest]
+
+
 def cut_text(text: str, longest: int = LONGEST) -> str:
     """At most so many characters; the end of a longer text becomes three dots."""
     if len(text) <= longest:

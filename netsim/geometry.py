@@ -80,6 +80,11 @@ class Area:
         return self.low_m + unit * self.side_m
 
 
+def measure_lengths(vectors: FloatArray) -> FloatArray:
+    """Lengths (n,) of vectors (n, 2); (k, n) of (n, k, 2)."""
+    return np.hypot(*vectors.T)
+
+
 def compute_ways(angle_rad: FloatArray) -> FloatArray:
     """Unit vectors (..., 2) at angles (...) from the east, counter-clockwise."""
     return np.stack([np.cos(angle_rad), np.sin(angle_rad)], axis=-1)

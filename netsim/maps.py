@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from netsim.columns import frozen
 from netsim.errors import LONGEST, BadInput, cut_text
+from netsim.geometry import measure_lengths
 from netsim.safe import describe_file_kind, read_content
 from netsim.units import FloatArray, IntArray, LatLon
 
@@ -296,8 +297,8 @@ def spans_degrees(corner: FloatArray) -> bool:
     """
     if (np.ptp(corner, axis=0) < _MAX_SIDE_DEG).all():
         return True
-    step = np.hypot(*np.diff(corner, axis=0).T)
-    return np.median(step[step > 0]) < _MIN_STEP_M
+    step = measure_lengths(np.diff(corner, axis=0))
+    return bool(np.median(step[step > 0]) < _MIN_STEP_M)
 
 
 def convert_to_lon_lat(place: str, system: str, position: FloatArray) -> FloatArray:
@@ -334,7 +335,7 @@ def unproject_m(position_m: FloatArray, origin_deg: LatLon) -> FloatArray:
     """Longitude and latitude (n, 2) of positions (n, 2): the inverse of `project_lon_lat`; NaN
     beyond half way round.
     """
-    reached = np.hypot(*position_m.T) <= _OPPOSITE_M
+    reached = measure_lengths(position_m) <= _OPPOSITE_M
     x_m, y_m = np.where(reached, position_m.T, 0.0)
     degrees = np.column_stack(_build_projection(origin_deg)(x_m, y_m, inverse=True))
     return np.where(reached[:, None], degrees, np.nan)

@@ -1,5 +1,6 @@
 """Decibels and watts. Powers travel in watts inside laws, in dBm at the edges."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -11,11 +12,14 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 ComplexArray = npt.NDArray[np.complex128]
 Float32Array = npt.NDArray[np.float32]
+ByteArray = npt.NDArray[np.uint8]
+Arrays = Mapping[str, np.ndarray]
 AnyFloats = npt.NDArray[np.floating[Any]]
 ArrayPair = tuple[FloatArray, FloatArray]
 IntArrayPair = tuple[IntArray, IntArray]
 FloatPair = tuple[float, float]
 FloatTriple = tuple[float, float, float]
+FloatQuadruple = tuple[float, float, float, float]
 IntPair = tuple[int, int]
 TextPair = tuple[str, str]
 Floats = tuple[float, ...]

@@ -18,12 +18,12 @@ from pydantic import Field, ValidationError, model_validator
 from fl.power.bound import Convergence, Criterion, PowerLoss, Trajectory
 from fl.power.search import Limits
 from netsim.columns import divide_or, frozen
-from netsim.errors import BadInput
+from netsim.errors import BadInput, squeeze_text
 from netsim.part import Part
 from netsim.radio.power import PowerContext
 from netsim.record import write_text
 from netsim.safe import open_replacement, read_content
-from netsim.units import BoolArray, FloatArray, IntPair, Ints, db_from_ratio
+from netsim.units import Arrays, BoolArray, FloatArray, IntPair, Ints, db_from_ratio
 from rl.look import FEATURES, OUTLOOK, Look
 from rl.problem import Observe, Problem, Seen, count_observed_values
 from rl.reward import Reward, Weighted
@@ -208,7 +208,7 @@ def _name_tensors(layers: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
     }
 
 
-def _collect_layers(tensors: Mapping[str, np.ndarray]) -> Layers:
+def _collect_layers(tensors: Arrays) -> Layers:
     return pair_layers(
         {name: x.astype(np.float32) for name, x in tensors.items() if name.startswith("layers.")}
     )
@@ -223,7 +223,7 @@ def _list_tensor_shapes(card: Card) -> Shapes:
     )
 
 
-def save_files(card: Part, tensors: Mapping[str, np.ndarray], folder: Path) -> None:
+def save_files(card: Part, tensors: Arrays, folder: Path) -> None:
     """Write a policy, weights first, so that a card never stands without them."""
     from safetensors.numpy import save
 
@@ -266,8 +266,8 @@ def _format_error(error: ValidationError) -> str:
             f"task: {first['input']!r:.40} is not for this kind of power; shared plays "
             f"'shared', ddpg 'allocation'"
         )
-    text = " ".join(str(first["msg"]).removeprefix("Value error, ").split())
-    return f"{place}: {text[:160]}; train the policy again"
+    text = squeeze_text(str(first["msg"]).removeprefix("Value error, "), 160)
+    return f"{place}: {text}; train the policy again"
 
 
 def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
@@ -279,8 +279,7 @@ def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
         tensors = load(data)
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadInput(
-            f"{path}: not safetensors ({' '.join(str(error).split())[:120]}); train the "
-            f"policy again"
+            f"{path}: not safetensors ({squeeze_text(error, 120)}); train the policy again"
         ) from None
     if odd := sorted(tensors.keys() ^ shapes.keys()):
         raise BadInput(

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from fl.types import Local, compute_bounds
+from fl.types import Local
+from netsim.columns import compute_bounds
 
 
 def make_local(counts, x, y, ue=None, model=0):

@@ -15,6 +15,7 @@ from fl.tracking.place_grid import cross_axes
 from fl.types import Antennas, Estimates, Public, RoundContext, Timing
 from netsim.columns import ByKey, frozen, number_row, split_row_id, update_means
 from netsim.errors import BadInput
+from netsim.geometry import measure_lengths
 from netsim.radio.antenna import compute_sector_gain_db
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -59,7 +60,7 @@ class Rings:
             served_m = ground_m[strongest == cell]
             if not len(served_m):
                 served_m = ground_m
-            distance_m = np.hypot(*(served_m - station_m).T)
+            distance_m = measure_lengths(served_m - station_m)
             ring = (distance_m / max(distance_m.max(), 1e-9) * _RINGS).astype(int)
             ring = np.minimum(ring, _RINGS - 1)
             count = np.bincount(ring, minlength=_RINGS)

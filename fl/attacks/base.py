@@ -26,7 +26,7 @@ from fl.types import (
     Timing,
 )
 from netsim.checkpoint import REBUILT
-from netsim.columns import frozen
+from netsim.columns import frozen, rank_in_groups
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import Named
@@ -173,9 +173,9 @@ class View:
         grouped = self.source[order]
         first = np.searchsorted(grouped, source)
         end = np.searchsorted(grouped, source, "right")
-        row = np.repeat(np.arange(len(source)), end - first)
-        before = np.cumsum(end - first) - end
-        target = order[np.arange(len(row)) - before[row]]
+        count = end - first
+        row = np.repeat(np.arange(len(source)), count)
+        target = order[first[row] + rank_in_groups(count)]
         return replace(estimates.select(row), ue=self.ue[target], model=self.model[target])
 
     def build_estimates(
@@ -378,7 +378,7 @@ class Attack(Named):
         own_view = View(
             "updates",
             view.phase,
-            updates.rows(slice(None)),
+            updates.all_rows,
             model,
             ue,
             model,

@@ -29,7 +29,7 @@ from fl.tracking.history import match_successive
 from fl.types import Estimates, RoundContext, State
 from netsim.checkpoint import from_tree, to_tree
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
-from netsim.geometry import Area
+from netsim.geometry import Area, measure_lengths
 from netsim.rng import Rng
 from netsim.units import ArrayPair, FloatArray, IntArray, IntArrayPair
 
@@ -124,7 +124,7 @@ class Pace:
         if round_ == self.round:
             return self
         current, last = match_successive(round_, ue, self.round, self.ue)
-        step_m = np.hypot(*(place_m[current] - self.place_m[last]).T)
+        step_m = measure_lengths(place_m[current] - self.place_m[last])
         steps_m = np.concatenate([self.steps_m, step_m[np.isfinite(step_m)]])
         return replace(self, round=round_, ue=ue, place_m=place_m, steps_m=steps_m[-_MOST_KEPT:])
 
@@ -218,7 +218,7 @@ class LearntErrors:
         tested = OwnEstimates.join([before.tested, new])
         tested = tested.select(slice(-max(_MOST_KEPT, n_ue), None))
         current, last = tested.find_successive()
-        moved_m = np.hypot(*(tested.truth_m[current] - tested.truth_m[last]).T)
+        moved_m = measure_lengths(tested.truth_m[current] - tested.truth_m[last])
         is_named = np.isfinite(tested.named_m[:, :, 0]).any(axis=1)
         named = tested.select(np.flatnonzero(is_named))
         model = before.fitted
@@ -241,7 +241,7 @@ class LearntErrors:
         """
         current, last = self.tested.find_successive()
         place_m = self.tested.named_m[:, 0]
-        step_m = np.hypot(*(place_m[current] - place_m[last]).T)
+        step_m = measure_lengths(place_m[current] - place_m[last])
         pace = self.pace.match_to(self.pace.apply_to(population), step_m[np.isfinite(step_m)])
         if pace is self.pace:
             return self
@@ -260,9 +260,9 @@ def estimate_bias_std_m(model: ErrorModel, tested: OwnEstimates) -> float:
     rank = np.argmax(model.share * (model.gain / model.sigma_m) ** 2)
     gain = model.gain[rank]
     away = tested.named_m[:, rank] - model.offset_m[rank] - gain * tested.truth_m
-    is_good = np.hypot(*away.T) < 4 * model.sigma_m.max()
+    is_good = measure_lengths(away) < 4 * model.sigma_m.max()
     residual = away / gain
-    moved_m = np.hypot(*(tested.truth_m[current] - tested.truth_m[last]).T)
+    moved_m = measure_lengths(tested.truth_m[current] - tested.truth_m[last])
     is_used = (moved_m < STILL_M) & is_good[current] & is_good[last]
     product = (residual[current] * residual[last])[is_used].sum(axis=1) / 2
     if len(product) < _FEWEST:

@@ -217,7 +217,7 @@ class Threat(Part):
         if self.observes == "updates":
             count = None if self.shuffle else updates.count[targets]
             if len(targets) == len(updates.ue):  # all of a large round are not copied
-                update = updates.rows(slice(None))
+                update = updates.all_rows
             else:
                 update = updates.rows(targets)
             source_model = model

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from fl.data import RECORDS_ALONE
 from fl.data.owned import Counts, OwnedSamples
@@ -26,12 +25,13 @@ from fl.data.samples import SampleSet
 from netsim.errors import BadInput
 from netsim.part import FileName
 from netsim.safe import open_regular
+from netsim.units import ByteArray
 
 _UNSIGNED_BYTES = 0x0800  # of the magic number, plus the number of dimensions
 _MOST_BYTES = 2**31
 
 
-def read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
+def read_idx(path: Path, dimensions: int) -> ByteArray:
     """Read the array of a file with the given number of dimensions.
 
     Raises
@@ -91,7 +91,7 @@ def _read_folder(folder: Path) -> dict[str, Array]:
     return {"x": x[:, None], "y": y, "held_out": np.arange(len(y)) >= len(parts[0][1])}
 
 
-def _read_part(folder: Path, name: str, dimensions: int) -> npt.NDArray[np.uint8]:
+def _read_part(folder: Path, name: str, dimensions: int) -> ByteArray:
     files = sorted(folder.glob(f"{name}[-.]idx{dimensions}-ubyte*"))
     if not files:
         raise BadInput(

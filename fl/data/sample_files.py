@@ -16,8 +16,9 @@ import numpy.typing as npt
 from fl.data.samples import SampleSet, StoredRows
 from fl.types import SampleFormat
 from netsim.columns import split_blocks
-from netsim.errors import BadInput
+from netsim.errors import BadInput, squeeze_text
 from netsim.safe import describe_file_kind, format_size, list_files_below, open_regular
+from netsim.units import ByteArray
 
 Array = npt.NDArray[Any]
 
@@ -54,7 +55,7 @@ def blame_source(source: str | Path) -> Iterator[None]:
             f"{source}: {error.name} is not installed; pip install 'netsim-fl[samples]'"
         ) from None
     except Exception as error:  # those of zipfile, numpy, Arrow and PIL have no common type
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:120]
+        reason = getattr(error, "strerror", None) or squeeze_text(error, 120)
         raise BadInput(f"{source}: cannot be read ({reason}); get or write it again") from None
 
 
@@ -93,7 +94,7 @@ def _read_npz(file: BinaryIO) -> dict[str, Array]:
     return columns
 
 
-def _view_array(content: npt.NDArray[np.uint8]) -> Array:
+def _view_array(content: ByteArray) -> Array:
     """The array of the bytes of an .npy; ValueError or TypeError where it is not as its header
     says, and for objects.
     """

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from fl.types import Local, SampleFormat
+from fl.types import SAMPLE_BOUNDS, Local, SampleFormat
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places, number_row, split_row_id
 from netsim.rng import Rng
 from netsim.ues import Observations
@@ -74,7 +74,7 @@ class Signals(Columns):
     (N,), cell (N,).
     """
 
-    bounds: ClassVar = dict.fromkeys(("x", "y"), (-1e9, 1e9))
+    bounds: ClassVar = SAMPLE_BOUNDS
     row: IntArray
     x: Any
     y: FloatArray

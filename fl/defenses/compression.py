@@ -47,7 +47,7 @@ class Projection(Defense, kind="projection"):
         place = np.argsort(rng.draw_keys("shuffle", 0, d), kind="stable")
         sign = np.where(rng.draw_keys("signs", 0, d) < 0.5, -1.0, 1.0)
         dropped = np.argsort(rng.draw_keys("coordinates", 0, d), kind="stable")[self.dimension :]
-        values = np.array(updates.rows(slice(None)))
+        values = np.array(updates.all_rows)
         # P P^T u; rounding changes a norm by less than what clips leave room for, (d + 8) units
         for rows in split_blocks(len(values), _TOGETHER):
             mixed = _transform(values[rows, place] * sign, inverse=False)
@@ -93,7 +93,7 @@ class TopK(Defense, kind="top-k"):
     ) -> Protected:
         d = updates.n_parameters
         k = max(1, round(self.share * d))
-        values = np.array(updates.rows(slice(None)))
+        values = np.array(updates.all_rows)
         if k < d:
             for row in values:  # one at a time: the places of the numbers need no memory then
                 row[np.argpartition(np.abs(row), d - k)[: d - k]] = 0.0
@@ -126,7 +126,7 @@ class Quantise(Defense, kind="quantise"):
     def protect(
         self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
     ) -> Protected:
-        values = np.array(updates.rows(slice(None)))
+        values = np.array(updates.all_rows)
         owner = updates.row
         for i, row in enumerate(values):  # a row at a time: as many random numbers as an update has
             unit = rng.uniform("rounding", owner[i : i + 1], row.shape)[0] if self.bits > 1 else row

@@ -231,7 +231,7 @@ class ShapedNoise(Defense):
     ) -> Protected:
         if updates.phase != HEIGHTS or not len(updates.ue):
             return updates, state, []
-        rows = updates.rows(slice(None))
+        rows = updates.all_rows
         # squares of tiny gradients are zero: every row is scaled by its largest number first
         largest = np.abs(rows).max(axis=1, keepdims=True)
         g = divide_or_zero(rows, largest) ** 2

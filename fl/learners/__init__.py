@@ -310,7 +310,7 @@ class FirstLayerLearner(Learner):
 
     def compute_bias_rms(self, updates: Updates) -> FloatArray:
         """Root mean square of bias gradients, by which the closed-form attack divides."""
-        _, db = self.first_layer(updates.rows(slice(None)))
+        _, db = self.first_layer(updates.all_rows)
         with np.errstate(over="ignore", invalid="ignore"):
             return np.sqrt((db**2).mean(axis=1)) / self.update_over_gradient
 

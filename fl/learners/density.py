@@ -28,6 +28,7 @@ from netsim.units import (
     BoolArray,
     ComplexArray,
     FloatArray,
+    FloatQuadruple,
     Floats,
     IntArray,
     IntArrayPair,
@@ -258,7 +259,7 @@ class Density(SurfaceLearner, kind="density"):
     grid: Ints = Field((100, 100), min_length=1, max_length=2)
     """number of grid points from west to east and from south to north; one number: a line through
     the centre"""
-    area_m: tuple[float, float, float, float] | None = None
+    area_m: FloatQuadruple | None = None
     """the area of the grid: x, y of the south-western and the north-eastern corner; none: the area
     of the world"""
     draws: Literal["once", "each-round"] = "once"

@@ -64,7 +64,7 @@ class Flower(TorchNet, kind="flower"):
         from flwr.proto.recorddict_pb2 import RecordDict as Memory
 
         client = self._client or self._app_code.load()
-        x, y = self._prepare_samples(model, data.model[data.row_of_sample], data.x, data.y)
+        x, y = self._prepare_rows(model, data)
         net = self.build_net(model)
         inputs = net.to_inputs(torch.from_numpy(x))
         samples = inputs.cpu().numpy(), net.to_labels(y).cpu().numpy()

@@ -21,10 +21,9 @@ from fl.types import (
     Model,
     Public,
     Updates,
-    compute_bounds,
     list_offers,
 )
-from netsim.columns import split_blocks
+from netsim.columns import compute_bounds, split_blocks
 from netsim.rng import Rng
 from netsim.units import ArrayPair, FloatArray, IntArray
 
@@ -91,6 +90,10 @@ class PositionNet(LocalTraining, LayeredLearner):
             target = (target - self._get_label_mean_dbm(c)[model_of]) / c["rsrp_std_db"][model_of]
         return self._encode_inputs(model, model_of, x), target
 
+    def _prepare_rows(self, model: Model, data: Local) -> ArrayPair:
+        """Inputs and targets of all samples of rows."""
+        return self._prepare_samples(model, data.model[data.row_of_sample], data.x, data.y)
+
     def _encode_inputs(self, model: Model, model_of: IntArray, x: FloatArray) -> FloatArray:
         """The network's inputs (N, p) at positions x (N, 2) in metres."""
         c = model.constants
@@ -150,7 +153,7 @@ class PositionNet(LocalTraining, LayeredLearner):
         """Updates of local training; offset (n, d) is added to every gradient of a row."""
 
         def read(rows: Local) -> Local:
-            x, y = self._prepare_samples(model, rows.model[rows.row_of_sample], rows.x, rows.y)
+            x, y = self._prepare_rows(model, rows)
             return replace(rows, x=x, y=y)
 
         values = self._train_rows(model, data, rng, read, offset)

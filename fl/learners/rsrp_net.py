@@ -300,7 +300,7 @@ class RsrpNet(PositionNet, RegressionTraining, _Profiled, kind="rsrp-net"):
         is_exact = self.takes_one_step and self.precision == 64 and not self.dropout
         if data.y is None or not is_exact or "sample gradient" not in self.offers:
             return bound_m
-        z, y = self._prepare_samples(model, data.model[data.row_of_sample], data.x, data.y)
+        z, y = self._prepare_rows(model, data)
         for i in np.flatnonzero(data.count):
             samples = slice(data.ptr[i], data.ptr[i + 1])
             m = data.model[i]

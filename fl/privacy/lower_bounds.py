@@ -26,6 +26,7 @@ from scipy.special import nctdtrinc, ndtr, ndtri
 from scipy.stats import beta, binom
 
 from fl.privacy.gaussian import compute_gaussian_epsilon
+from netsim.columns import compute_bounds
 from netsim.units import FloatArray, IntArray
 
 _RANKS = np.array([2, 8, 32])  # n over those at which scores are cut
@@ -113,7 +114,7 @@ def find_roc_vertices(scores: FloatArray) -> IntArray:
     order = np.argsort(-scores[::-1].ravel(), kind="stable")  # of equal ones those without first
     has_canary = order >= scores.shape[1]
     ends = isotonic_regression(1.0 * has_canary, increasing=False).blocks
-    return np.array([ends, np.append(0, np.cumsum(has_canary))[ends]])
+    return np.array([ends, compute_bounds(has_canary)[ends]])
 
 
 def _find_largest_refuted(

@@ -118,7 +118,7 @@ class Recording(Probe):
         length = _LONG.get(self.change, np.nan) * (1.0 if norm is None else norm)
         if np.isnan(length):
             return updates
-        values = np.array(updates.rows(slice(None)), dtype=float)
+        values = np.array(updates.all_rows, dtype=float)
         is_own = np.isin(updates.ue, self.ues)
         rng = self.streams.derive_rng("audit")
         way = rng.normal("way", updates.ue[is_own], (updates.n_parameters,))

@@ -25,7 +25,7 @@ whose place the canary is, deviation of the receiver's noise, what a canary of n
 of 10 c adds, and the noise in all directions, of which every other has a canary.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -49,7 +49,7 @@ from fl.round.uploads import Uploads
 from fl.types import DenseUpdates
 from netsim.columns import number_row, pick_even_indices
 from netsim.record import Row
-from netsim.units import FloatArray
+from netsim.units import Arrays, FloatArray
 
 SIGNIFICANCE = 0.001
 """probability with which the bound of one row exceeds the truth"""
@@ -141,7 +141,7 @@ def record_canaries(phase: Phase, uploads: Uploads, sending: Sending, before: St
 
 
 def tabulate_canaries(
-    setup: Setup, table: FloatArray, spends: Mapping[str, np.ndarray], names: Sequence[str]
+    setup: Setup, table: FloatArray, spends: Arrays, names: Sequence[str]
 ) -> Iterator[Row]:
     """Rows of the table `audit`, of some rounds and of the whole run (round 0); spends: that table
     as columns.

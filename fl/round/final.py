@@ -2,7 +2,7 @@
 about its scores.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -37,10 +37,8 @@ from fl.types import NEW_PLACE, HeldOut, Local, Metrics, Model, RoundContext
 from netsim.columns import pick_even_indices
 from netsim.notice import Notices
 from netsim.record import Row, TableRows
-from netsim.units import BoolArray, FloatArray
+from netsim.units import Arrays, BoolArray, FloatArray
 from netsim.world.world import World
-
-Table = Mapping[str, np.ndarray]
 
 KRIGED = 20_000  # samples of all models together, and places, that kriging looks at
 # without a training sample, of which a map is scored by place: of fewer a room or two decide
@@ -49,7 +47,7 @@ _MOST_M2 = 5e9  # of the operator's maps of all cells and UEs together
 CENTRAL_MODELS = 3  # factor of samples in central training of all models together
 
 
-def write_final(setup: Setup, state: RoundState, world: World, spends: Table) -> None:
+def write_final(setup: Setup, state: RoundState, world: World, spends: Arrays) -> None:
     """Write the tables that are known at the end: final scores, privacy, names, hindsight.
 
     spends : the table of that name, as columns.
@@ -338,13 +336,13 @@ def build_surfaces(setup: Setup, state: RoundState, world: World) -> dict[str, F
         data = Local(sample.ue, first, np.array([0, 1]), sample.x, None, np.zeros(1))
         rng = RoundStreams(setup.streams, state.round).derive_learner_rng(phase)
         update = learner.train_locally(state.model, phase, data, rng)
-        answer = learner.to_surfaces(state.model, update.rows(slice(None)))
+        answer = learner.to_surfaces(state.model, update.all_rows)
         arrays |= {"answer": answer[0, 0], "answer_at_m": sample.x[0]}
     return arrays
 
 
 def collect_final_notices(
-    learning: Learning, exploded: int, scored: Table, uplink: Table, sums: Table
+    learning: Learning, exploded: int, scored: Arrays, uplink: Arrays, sums: Arrays
 ) -> Notices:
     """A model that exploded, compared rounds in which no UE was heard where not all are compared,
     and sums of one UE.

@@ -43,6 +43,7 @@ from fl.tracking.belief import (
 )
 from fl.types import Estimates, Local, RoundContext
 from netsim.columns import look_up_or_nan, match_rows, split_row_id
+from netsim.geometry import measure_lengths
 from netsim.record import TableRows
 from netsim.units import FloatArray, IntArray
 from netsim.world.world import World
@@ -208,7 +209,7 @@ def _find_plain_places(estimates: Estimates | None, ue: IntArray) -> FloatArray:
 
 
 def _measure_distance_m(a_m: FloatArray, b_m: FloatArray) -> FloatArray:
-    return np.hypot(*(a_m - b_m).T)
+    return measure_lengths(a_m - b_m)
 
 
 def tabulate_likely_cells(

@@ -26,6 +26,7 @@ import numpy as np
 from fl.tracking.history import match_successive
 from fl.tracking.place_grid import PlaceGrid, compute_disc_shares, find_best_discs
 from netsim.columns import Columns, frozen, no_ints, no_places, split_blocks
+from netsim.geometry import measure_lengths
 from netsim.units import ArrayPair, BoolArray, Float32Array, FloatArray, IntArray
 
 _AS_GOOD = 0.98  # of the best disc's mass
@@ -309,8 +310,8 @@ class Memory:
             return self
         rows, previous = match_successive(round_, ue, self.round, self.ue)
         next_m = point_m[rows]
-        answer_m = np.hypot(*(next_m - self.place_m[previous]).T)
-        estimate_m = np.hypot(*(next_m - self.point_m[previous]).T)
+        answer_m = measure_lengths(next_m - self.place_m[previous])
+        estimate_m = measure_lengths(next_m - self.point_m[previous])
         term_m = answer_m - estimate_m
         term_m = term_m[np.isfinite(term_m)]
         total_m = self.total_m + term_m.sum()

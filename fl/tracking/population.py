@@ -8,7 +8,9 @@ import numpy as np
 
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public
+from netsim.columns import rank_in_groups
 from netsim.errors import BadInput
+from netsim.geometry import measure_lengths
 from netsim.part import FileName, OneOf, Part
 from netsim.units import FloatArray
 
@@ -72,11 +74,10 @@ class AlongStreets(PopulationPrior, kind="streets"):
             )
         a = public.street_m[:, 0]
         b = public.street_m[:, 1]
-        length = np.hypot(*(b - a).T)
+        length = measure_lengths(b - a)
         count = np.maximum(np.ceil(length / grid.cell_m.min() * _STEPS_A_CELL), 1).astype(int)
         street = np.repeat(np.arange(len(a)), count)
-        first = np.repeat(np.cumsum(count) - count, count)
-        share = (np.arange(len(street)) - first + 0.5) / count[street]
+        share = (rank_in_groups(count) + 0.5) / count[street]
         place_m = a[street] + share[:, None] * (b - a)[street]
         return spread_weights(grid, place_m, length[street] / count[street])
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.columns import Columns, copy_with, frozen, split_blocks
+from netsim.columns import Columns, copy_with, frozen, select_groups, split_blocks
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.maps import Shapes
@@ -346,8 +346,7 @@ def _find_inside(lines: Lines, walls: Walls, line: IntArray, building: IntArray)
     """The parts of lines (p,) inside buildings (p,), in order."""
     count = np.diff(walls.first)[building]
     pair = np.repeat(np.arange(len(line)), count)
-    offset = walls.first[building] - np.cumsum(count) + count
-    vertex = np.arange(len(pair)) + np.repeat(offset, count)
+    _, vertex = select_groups(walls.first, building)
     turn = np.repeat(lines.way[line].conj(), count)
     framed = (walls.vertex[vertex] - np.repeat(lines.start[line], count)) * turn
     along = framed.real.copy()

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from netsim.city.base import City, SizedCity, Span, map_to_span
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
-from netsim.geometry import Area, compute_ways
+from netsim.geometry import Area, compute_ways, measure_lengths
 from netsim.part import Positive
 from netsim.rng import Streams
 from netsim.streets.assembly import StreetLines, assemble_streets
@@ -201,7 +201,7 @@ class Generated(SizedCity, kind="generated"):
         # corners in polar form, angles and distances from the centre (n, corners or 1), of every
         # building in each shape
         corners_rad = half_rad * [-1, 1, -1, 1] + [0, 0, pi, pi]
-        half_diagonal_m = np.hypot(*size_m.T)[:, None] / 2
+        half_diagonal_m = measure_lengths(size_m)[:, None] / 2
         half_m = size_m[:, :1] / 2
         shapes = (
             (discs, half_m),

@@ -9,7 +9,7 @@ from numpy.linalg import norm
 from pydantic import PositiveFloat
 
 from netsim.clock import DAY_S
-from netsim.columns import copy_with, frozen
+from netsim.columns import copy_with, frozen, rank_in_groups
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.base import Ground, Mobility, Places, Points, State, assign_places
@@ -310,16 +310,12 @@ def _draw_walk_fixes(
     index = np.repeat(np.arange(count.size), count.ravel())
     row, walk = np.divmod(index, count.shape[1])
     per_ue = count.sum(axis=1)
-    time_s = leave_s[row, walk] + _WALK_FIX_EVERY_S * _rank_in_groups(count.ravel())
+    time_s = leave_s[row, walk] + _WALK_FIX_EVERY_S * rank_in_groups(count.ravel())
     return (
         row,
         time_s,
-        rng.normal("walk", ue, (per_ue.max(initial=1), 2))[row, _rank_in_groups(per_ue)],
+        rng.normal("walk", ue, (per_ue.max(initial=1), 2))[row, rank_in_groups(per_ue)],
     )
-
-
-def _rank_in_groups(count: IntArray) -> IntArray:
-    return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
 
 
 def _map_inside(area: Area, unit: FloatArray) -> FloatArray:

@@ -23,7 +23,14 @@ from netsim.geometry import Area
 from netsim.notice import Built, Notices, notice
 from netsim.part import Part
 from netsim.ues import Indoors
-from netsim.units import SPEED_OF_LIGHT_M_S, BoolArray, FloatArray, FloatPair, FloatTriple
+from netsim.units import (
+    SPEED_OF_LIGHT_M_S,
+    BoolArray,
+    FloatArray,
+    FloatPair,
+    FloatQuadruple,
+    FloatTriple,
+)
 
 MIN_DISTANCE_M = 1.0
 """distance, nearer than which laws in closed form keep the loss"""
@@ -296,7 +303,7 @@ class _Urban(_Tr38901Scenario):
     slopes_db: ClassVar[FloatTriple]
     """of PL1: its first and its slope; factor of the logarithm of breakpoint and heights in PL2
     [Table 7.4.1-1]"""
-    hidden_db: ClassVar[tuple[float, float, float, float]]
+    hidden_db: ClassVar[FloatQuadruple]
     """of PL'_NLOS: first, slope, factor of log10 of the carrier, fall a metre of UE height [Table
     7.4.1-1]"""
 

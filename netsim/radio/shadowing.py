@@ -18,7 +18,7 @@ from netsim.radio.indoor_links import IndoorShadow
 from netsim.radio.path_loss import Pairs, PathLoss
 from netsim.rng import Rng
 from netsim.ues import Indoors
-from netsim.units import BoolArray, Float32Array, FloatArray, FloatPair, IntArray
+from netsim.units import BoolArray, Float32Array, FloatArray, FloatPair, FloatQuadruple, IntArray
 
 # decorrelation distances between the two ends of the grid around the torus: exp(-8) = 3e-4
 _WRAP = 8.0
@@ -297,9 +297,7 @@ def _scale_hidden(
 
 
 @compiled
-def _compute_weights(
-    x: float, y: float, correlation: Correlation
-) -> tuple[float, float, float, float]:
+def _compute_weights(x: float, y: float, correlation: Correlation) -> FloatQuadruple:
     """Bilinear weights of the corners of a unit cell at (x, y), scaled to variance 1.
 
     With b = 2 x (1 - x) on each axis the variance is

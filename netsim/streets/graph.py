@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from netsim.columns import divide_or, frozen, no_floats, no_places
+from netsim.columns import compute_bounds, divide_or, frozen, no_floats, no_places, select_groups
 from netsim.maps import Shapes
 from netsim.units import FloatArray, IntArray
 
@@ -29,7 +29,7 @@ class Paths:
     @classmethod
     def from_vertices(cls, vertex_m: FloatArray, count: IntArray) -> Paths:
         """Paths of so many vertices each (n,), by distance."""
-        first = np.append(0, np.cumsum(count))
+        first = compute_bounds(count)
         step_m = np.linalg.norm(np.diff(vertex_m, axis=0, prepend=vertex_m[:1]), axis=1)
         total_m = np.cumsum(step_m)
         return cls(vertex_m, first, total_m - np.repeat(total_m[first[:-1]], count))
@@ -52,12 +52,8 @@ class Paths:
         """All paths, one after the other."""
         count = np.concatenate([np.diff(paths.first) for paths in pieces])
         vertex_m = np.concatenate([paths.vertex_m for paths in pieces])
-        first = np.append(0, np.cumsum(count))
-        return cls(
-            vertex_m,
-            first,
-            np.concatenate([paths.along for paths in pieces]),
-        )
+        along = np.concatenate([paths.along for paths in pieces])
+        return cls(vertex_m, compute_bounds(count), along)
 
     def __len__(self) -> int:
         return len(self.first) - 1
@@ -87,10 +83,7 @@ class Paths:
 
     def select(self, rows: IntArray) -> Paths:
         """The paths of these indices (k,)."""
-        count = np.diff(self.first)[rows]
-        first = np.append(0, np.cumsum(count))
-        shift = self.first[rows] - first[:-1]
-        vertex = np.arange(first[-1]) + np.repeat(shift, count)
+        first, vertex = select_groups(self.first, rows)
         return Paths(self.vertex_m[vertex], first, self.along[vertex])
 
     def interpolate_m(self, row: IntArray, passed: FloatArray) -> FloatArray:

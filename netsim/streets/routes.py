@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from netsim.columns import Columns, frozen, no_floats, no_ints, split_blocks
+from netsim.columns import Columns, compute_bounds, frozen, no_floats, no_ints, split_blocks
 from netsim.streets.doors import Access
 from netsim.streets.graph import MODES, WALK_M_S, Paths, StreetGraph
 from netsim.units import FloatArray, IntArray, IntArrayPair
@@ -131,7 +131,7 @@ class Routes:
         order = np.argsort(trip, kind="stable")
         is_first = np.diff(trip[order], prepend=-1) != 0
         kept = order[is_first | (np.diff(time_s[order], prepend=0.0) > 0)]
-        first = np.append(0, np.cumsum(np.bincount(trip[kept], minlength=len(mode))))
+        first = compute_bounds(np.bincount(trip[kept], minlength=len(mode)))
         vertex_m = vertex_m[kept]
         vertex_m[first[1:] - 1] = corner_m[3]
         return Paths(vertex_m, first, time_s[kept])

@@ -35,7 +35,7 @@ from pydantic import (
 )
 
 from netsim.clock import DAY_S, Clock
-from netsim.errors import BadInput, format_count
+from netsim.errors import BadInput, format_count, squeeze_text
 from netsim.geometry import Area
 from netsim.notice import Notice, notice
 from netsim.part import Amount, FileName, Part
@@ -164,7 +164,7 @@ class TraceFile(Part):
         except (BadInput, OSError, MemoryError):
             raise
         except Exception as error:  # of a library that reads the file
-            problem = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
+            problem = f"{type(error).__name__}: {squeeze_text(error, 100)}"
             raise BadInput(
                 f"{path}: is no {kind} file ({problem}); correct it, or name its format"
             ) from error

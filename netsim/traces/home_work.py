@@ -22,6 +22,7 @@ import numpy as np
 
 from netsim.clock import DAY_S, Clock, compute_rounding_s
 from netsim.columns import frozen, no_places
+from netsim.geometry import measure_lengths
 from netsim.units import BoolArray, FloatArray, FloatPair, IntArray
 
 PLACE_M = 200.0
@@ -76,7 +77,7 @@ def find_user_places(position_m: FloatArray, time_s: FloatArray, clock: Clock) -
         return UserPlaces(nowhere, nowhere, densest_m, nights, by_time_m)
     home_m = _average_place(position_m, night, night > 0)
     weekday = (clock.weekday(0) + wall_s // DAY_S) % 7 < 5
-    away = np.hypot(*(middle_m - home_m).T)[place] > PLACE_M
+    away = measure_lengths(middle_m - home_m)[place] > PLACE_M
     office, _ = _measure_s_at_usual_place(
         place, known_s, wall_s, OFFICE_H, OFFICE_SHARE, weekday & away
     )

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from netsim.clock import Clock, compute_rounding_s
 from netsim.columns import Columns, frozen
 from netsim.errors import BadInput, format_count
+from netsim.geometry import measure_lengths
 from netsim.notice import Notices, notice
 from netsim.traces.table import GLOBE, Coordinates, FixRows, TraceTable, look_like_degrees
 from netsim.traces.trace import Trace
@@ -164,7 +165,7 @@ WALK_M_S = 1.4  # a comfortable pace of adults
 
 def add_walk_times(table: TraceTable) -> TraceTable:
     """The table with times of a walk at 1.4 m/s through its places in the order of the file."""
-    step_m = np.hypot(*np.diff(table.coordinates.to_plane(table.fixes.place).xy_m, axis=0).T)
+    step_m = measure_lengths(np.diff(table.coordinates.to_plane(table.fixes.place).xy_m, axis=0))
     time_s = np.append(0.0, np.cumsum(step_m)) / WALK_M_S
     walk = notice("trace-survey", speed_m_s=WALK_M_S, length_s=time_s[-1])
     return replace(table, fixes=replace(table.fixes, time_s=time_s), notices=(*table.notices, walk))
@@ -263,8 +264,7 @@ def measure_steps(moves: Moves) -> TraceSteps:
     # of each user and time
     first = np.maximum.accumulate(np.where(np.append(True, is_other_user | (gap_s > 0)), row, 0))
     start = np.where(gap_s == 0, first[1:], row[:-1])
-    away_m = xy_m[1:] - xy_m[start]
-    step_m = np.hypot(away_m[:, 0], away_m[:, 1])
+    step_m = measure_lengths(xy_m[1:] - xy_m[start])
     step_m[is_other_user] = nan
     at_once = (gap_s == 0) & (step_m > 0)
     fast = step_m > TOO_FAST_M_S * np.where(gap_s == 0, _CLOCK_S, gap_s)

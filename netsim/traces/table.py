@@ -45,14 +45,23 @@ from netsim.traces.values import (
     to_number,
     to_numbers,
 )
-from netsim.units import BoolArray, FloatArray, IntArray, IntPair, LatLon, TextPair, Texts
+from netsim.units import (
+    BoolArray,
+    FloatArray,
+    FloatQuadruple,
+    IntArray,
+    IntPair,
+    LatLon,
+    TextPair,
+    Texts,
+)
 
 AUTO = "auto"
 LOCAL = "local"
 GLOBE = "EPSG:4326"
 DEGREES = ("lat", "lon")
 METRES = ("x_m", "y_m")
-Box = tuple[float, float, float, float]
+Box = FloatQuadruple
 RawColumns = dict[str, Column]
 _ON_A_SIDE = 33  # points of an outline; straight sides in degrees are curves in the plane
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from netsim import __version__, compiled
-from netsim.errors import BadInput, RunsFailed
+from netsim.errors import BadInput, RunsFailed, squeeze_text
 from netsim.safe import keep_lock
 from scenarios.app.cli.options import (
     BAD_INPUT,
@@ -111,7 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
             events.was_interrupted()
         ):  # foreign code that was interrupted, and gave the interruption another name
             return _report_interrupt(words)
-        text = " ".join(str(error).split())[:200]
+        text = squeeze_text(error, 200)
         return _report_end(
             [f"unexpected failure ({type(error).__name__}: {text}){_write_log(error)}"],
             FAILED,

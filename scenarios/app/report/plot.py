@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup, escape
 from numpy.typing import ArrayLike
 
-from netsim.units import FloatArray, IntArray
+from netsim.units import Arrays, FloatArray, IntArray
 from scenarios.app.results.outcome import Cell, Mark, Outcome, OutcomeTable, to_mark
 from scenarios.app.results.statistics import Interval, format_figure
 from scenarios.app.study import Fields, Record
@@ -168,7 +168,7 @@ TEMPLATES.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False
 ALIGNED = 8  # bytes, as the browser's typed arrays want it
 
 
-def pack_to_base64(meta: Record, arrays: Mapping[str, np.ndarray]) -> str:
+def pack_to_base64(meta: Record, arrays: Arrays) -> str:
     """Pack a header of JSON, then the arrays, flat and little-endian: `netsim.unpacked(id)` in the
     page gives both back.
 

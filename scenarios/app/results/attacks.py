@@ -28,7 +28,7 @@ from fl.learners import Learner
 from fl.types import find_place_kind
 from netsim.clock import DAY_S
 from netsim.columns import frozen, number_row, pick_even_indices
-from netsim.geometry import Area
+from netsim.geometry import Area, measure_lengths
 from netsim.units import BoolArray, FloatArray
 from scenarios.app.results.folder import Tables
 from scenarios.app.results.read import (
@@ -382,12 +382,12 @@ def collect_claim_aucs(estimates: Table, links: Table, hit_radius_m: float) -> T
         claims = select_rows(estimates, rows)
         now_m = np.array([place_m.get(visits[k], nowhere) for k in rows])
         if quantity == "near":
-            distance_m = np.hypot(*(now_m - stack_places_m(claims)).T)
+            distance_m = measure_lengths(now_m - stack_places_m(claims))
             auc = compute_near_auc(claims["weight"], distance_m)
         else:
             earlier = [before.get(visits[k], nowhere) for k in rows]
             earlier_m = np.array([place_m.get(visit, nowhere) for visit in earlier])
-            distance_m = np.hypot(*(now_m - earlier_m).T)
+            distance_m = measure_lengths(now_m - earlier_m)
             auc = compute_moved_auc(claims["weight"], distance_m, hit_radius_m)
         aucs[quantity] = build_row(auc=auc)
     return aucs

@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from netsim.geometry import Area
+from netsim.geometry import Area, measure_lengths
 from netsim.maps import project_lon_lat, unproject_m
 from netsim.traces.home_work import find_user_places
 from netsim.traces.trace import Trace
@@ -73,7 +73,7 @@ def tabulate_owner(runs: Mapping[str, Run], truth_deg: Truth) -> list[Fields]:
             if what == "log":
                 row["log_percent"] = 100 * area.contains(at_m).mean()
                 continue
-            near_m = np.hypot(*(named_m - at_m[:, None]).T).min(axis=0, initial=inf)
+            near_m = measure_lengths(named_m - at_m[:, None]).min(axis=0, initial=inf)
             is_near = near_m <= run.hit_radius_m
             if what in TRUTH:
                 row |= {f"{what}_m": near_m[0], f"{what}_verdict": near if is_near[0] else ""}
@@ -101,7 +101,7 @@ def describe_truth(truth_deg: Truth, stated_deg: Truth) -> list[str]:
 def measure_nearest_fix_m(trace: Trace, at_deg: FloatArray) -> float:
     """Measure the distance from a place (1, 2) to the nearest fix of a trace with an origin."""
     at_m = project_lon_lat(at_deg, cast(LatLon, trace.origin_deg))
-    return np.hypot(*(trace.position_m - at_m).T).min()
+    return measure_lengths(trace.position_m - at_m).min()
 
 
 def describe_owner(row: Fields) -> list[str]:

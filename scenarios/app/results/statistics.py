@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from math import inf, nan, sqrt
 from typing import TypeVar
 
 import numpy as np
 
 from fl.membership.roc import Z_95
-from netsim.columns import number_row
-from netsim.units import FloatArray, FloatTriple
+from netsim.columns import average_or_nan, number_row
+from netsim.units import Arrays, FloatArray, FloatTriple
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
@@ -117,7 +117,7 @@ def format_figure(value: float, unit: str = "") -> str:
     return f"{value:.3g}"
 
 
-def encode_row_keys(table: Mapping[str, np.ndarray]) -> np.ndarray:
+def encode_row_keys(table: Arrays) -> np.ndarray:
     """Encode round, UE and model of each row as one number (n,)."""
     round_, ue, model = (table[name].astype(int) for name in ("round", "ue", "model"))
     # whole numbers below 2^63: a million rounds, 2^31 UEs and 4,096 models; as floats they would be
@@ -137,8 +137,7 @@ def compute_quantile(values: np.ndarray, q: float) -> float:
 
 def compute_finite_mean(values: np.ndarray) -> float:
     """Compute the mean of the finite values; NaN of none."""
-    finite = values[np.isfinite(values)]
-    return float(np.mean(finite)) if len(finite) else nan
+    return average_or_nan(values[np.isfinite(values)])
 
 
 MEANINGFUL = 20.0

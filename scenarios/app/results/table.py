@@ -31,6 +31,7 @@ from math import inf, isfinite, isinf, isnan, nan
 
 import numpy as np
 
+from netsim.columns import average_or_nan
 from netsim.units import FloatPair
 from scenarios.app.results.statistics import (
     MEANINGFUL,
@@ -326,9 +327,7 @@ def rank_at_tie(label_lines: Lines) -> tuple[bool, float, float]:
 
 def average_over_runs(runs: Runs, key: str) -> float:
     """Average a value over the runs that have it; NaN of none."""
-    if values := _list_values(runs, key):
-        return float(np.mean(values))
-    return nan
+    return average_or_nan(np.array(_list_values(runs, key)))
 
 
 def _list_values(runs: Runs, key: str) -> list[float]:

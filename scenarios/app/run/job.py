@@ -34,7 +34,7 @@ from typing import TypeVar
 
 from netsim import __version__
 from netsim.checkpoint import load_tree
-from netsim.errors import BadInput
+from netsim.errors import BadInput, squeeze_text
 from netsim.part import split_code_name
 from netsim.record import write_text
 from netsim.safe import (
@@ -287,7 +287,7 @@ class Job:
     def explain_unfit(self, problem: str, error: Exception) -> BadInput:
         """Return why the job cannot go on from its checkpoint, in one line."""
         path = self.folder / CHECKPOINT
-        reason = " ".join(str(error).replace(f"{path}: ", "").split())[:200]
+        reason = squeeze_text(str(error).replace(f"{path}: ", ""), 200)
         return BadInput(
             f"{path}: {problem} ({reason}); delete it, or add --replace, to start again"
         )

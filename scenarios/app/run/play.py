@@ -8,7 +8,6 @@ writes at the end.
 import platform
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from math import ceil
@@ -32,7 +31,7 @@ from netsim.radio.downlink import Downlink, receive_broadcast
 from netsim.record import Recorder, write_json
 from netsim.safe import open_replacement
 from netsim.ues import Looks
-from netsim.units import FloatArray
+from netsim.units import Arrays, FloatArray
 from netsim.world.base_stations import collect_positions_m
 from netsim.world.channel_card import describe_channel, describe_downlink
 from netsim.world.world import World, WorldMemory
@@ -448,7 +447,7 @@ def write_points(folder: Path, state: RoundState) -> None:
     write_arrays(folder / POINTS, {"ue": ue, "position_m": np.concatenate([no_places(), *points])})
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+def write_arrays(path: Path, arrays: Arrays) -> None:
     """Write a compressed .npz."""
     with open_replacement(path) as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]

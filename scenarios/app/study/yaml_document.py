@@ -20,7 +20,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, squeeze_text
 from netsim.safe import read_content
 from scenarios.app.study import Fields, Record, Value
 
@@ -172,8 +172,7 @@ def parse_document(text: str, path: str = "<text>") -> Document:
         # looking.
         line = 1
         problem = (
-            f"syntax: an escape or a number cannot be read "
-            f"({' '.join(str(error).split())[:60]}); correct it"
+            f"syntax: an escape or a number cannot be read ({squeeze_text(error, 60)}); correct it"
         )
     else:
         if top is None or (isinstance(top, ScalarNode) and not top.value):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, squeeze_text
 from netsim.safe import format_size, read_content
 from netsim.units import FloatArray
 from rl.policy import (
@@ -274,7 +274,5 @@ def _build_layers(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> Laye
 
 
 def _shorten_error(error: BaseException) -> str:
-    return (
-        " ".join(str(getattr(error, "strerror", None) or error).split())[:100]
-        or type(error).__name__
-    )
+    reason = getattr(error, "strerror", None) or error
+    return squeeze_text(reason, 100) or type(error).__name__
