@@ -24,7 +24,6 @@ from scenarios.app.claims.claim import (
     OPEN,
     UNLIKE,
     MedianBounds,
-    compute_median_interval,
     count_seeds_needed,
     read_claims,
     select_claims,
@@ -32,6 +31,7 @@ from scenarios.app.claims.claim import (
 from scenarios.app.claims.evaluate import evaluate_claim, read_labelled_summaries
 from scenarios.app.cli.commands import main
 from scenarios.app.result import run
+from scenarios.app.results.statistics import compute_median_interval
 from scenarios.app.results.summary_keys import find_measure
 from scenarios.app.run import clusters, runner
 from scenarios.app.run.executor import OnProcesses, SerialJobs

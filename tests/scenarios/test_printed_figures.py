@@ -11,7 +11,7 @@ from refused import catch_line
 from scenarios.app.claims.claim import BUNDLED_CLAIMS, read_claims
 from scenarios.app.report.plot import assign_styles
 from scenarios.app.report.printed_figures import (
-    BUNDLED_FIGURES,
+    FIGURES,
     NUMBERS,
     draw_figures,
     fill_figures,
@@ -72,7 +72,7 @@ def list_labels(scenario):
 
 @pytest.fixture(scope="module")
 def kept():
-    return read_figures(BUNDLED_FIGURES)
+    return read_figures(BUNDLED_CLAIMS.with_name(FIGURES))
 
 
 def test_each_point_is_of_a_label_and_a_key(kept, monkeypatch):

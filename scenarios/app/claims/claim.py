@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, inf, log2, nan
 from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -25,6 +25,7 @@ from netsim.fit import read_toml
 from netsim.part import Part
 from netsim.safe import describe_file_kind
 from netsim.units import FloatArray
+from scenarios.app.results.statistics import compute_median_interval
 from scenarios.app.results.summary_keys import BY_KEY, find_measure
 from scenarios.app.study.describe import build_model
 from scenarios.app.study.load import list_bundled
@@ -43,34 +44,6 @@ _MOST_SEEDS = 200
 _ABOVE_ZERO = np.nextafter(0.0, 1.0)
 _KINDS = read_toml(__package__, "kinds.toml")
 _MARGINS = read_toml(__package__, "margins.toml")
-
-
-class MedianInterval(NamedTuple):
-    """Interval of a median: the k-th value from below to the k-th from above, and its coverage."""
-
-    low: float
-    high: float
-    k: int
-    coverage: float
-
-
-def compute_median_interval(values: FloatArray, error: float = ERROR) -> MedianInterval:
-    """Compute the interval of the median of values (n,), from order statistics.
-
-    With x_(1) <= ... <= x_(n) it is [x_(k), x_(n+1-k)], which covers the median with probability 1
-    - 2 P(Bin(n, 1/2) < k) at least; k is the largest with a coverage of 1 - `error`. Of 95 % it
-    needs six values; of fewer it is their range, which covers 1 - 2^(1-n). NaN is left out; (NaN,
-    NaN, 1, 0) of nothing.
-    """
-    from scipy.stats import binom
-
-    ordered = np.sort(values[~np.isnan(values)])
-    n = len(ordered)
-    if not n:
-        return MedianInterval(nan, nan, 1, 0.0)
-    k = max(int(binom.ppf(error / 2, n, 0.5)), 1)
-    coverage = max(1 - 2 * binom.cdf(k - 1, n, 0.5), 0.0)
-    return MedianInterval(ordered[k - 1], ordered[n - k], k, coverage)
 
 
 def count_seeds_needed(n_statements: int) -> int:

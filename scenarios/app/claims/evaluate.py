@@ -23,7 +23,6 @@ from scenarios.app.claims.claim import (
     ClaimRule,
     MedianBounds,
     Verdict,
-    compute_median_interval,
     get_margin,
 )
 from scenarios.app.results.folder import (
@@ -35,9 +34,9 @@ from scenarios.app.results.folder import (
     refuse_foreign_names,
     to_csv_text,
 )
-from scenarios.app.results.read import Manifest, list_finished_runs
+from scenarios.app.results.read import Folders, Labelled, Manifest, list_finished_runs
 from scenarios.app.results.shown import format_seed_values
-from scenarios.app.results.statistics import group_by_label
+from scenarios.app.results.statistics import compute_median_interval, group_by_label
 from scenarios.app.results.summary_keys import find_measure, read_value
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.executor import Engine
@@ -48,10 +47,6 @@ from scenarios.app.study.load import Scenario, list_bundled
 
 CLAIMS = "claims.csv"
 Claims = Sequence[Claim]
-Folders = Mapping[str, Path]
-"""scenario -> the folder of its runs"""
-Labelled = Mapping[str, Mapping[int, Record]]
-"""label -> seed -> summary of its run"""
 
 
 # -- folders

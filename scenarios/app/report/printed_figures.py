@@ -16,18 +16,25 @@ from netsim.errors import BadInput
 from netsim.record import format_cell, write_text
 from netsim.safe import describe_file_kind
 from netsim.units import FloatArray
-from scenarios.app.claims.claim import BUNDLED_CLAIMS, compute_median_interval
-from scenarios.app.claims.evaluate import Folders, Labelled
 from scenarios.app.report.plot import assign_styles, render_template
 from scenarios.app.report.report import write_page
 from scenarios.app.results.folder import RUNS, Row, read_csv_rows, to_csv_text
-from scenarios.app.results.read import iterate_cells, list_finished_runs, open_finished_run
-from scenarios.app.results.statistics import compute_quartiles, group_by_label
+from scenarios.app.results.read import (
+    Folders,
+    Labelled,
+    iterate_cells,
+    list_finished_runs,
+    open_finished_run,
+)
+from scenarios.app.results.statistics import (
+    compute_median_interval,
+    compute_quartiles,
+    group_by_label,
+)
 from scenarios.app.results.summary_keys import read_value
 from scenarios.app.study import Fields
 
 FIGURES = "figures.csv"
-BUNDLED_FIGURES = BUNDLED_CLAIMS.with_name(FIGURES)
 NUMBERS = ("printed", "at", "ours", "low", "high", "seeds")
 Points = Sequence[Row]
 

@@ -54,6 +54,11 @@ from scenarios.app.results.summary_keys import BY_KEY
 from scenarios.app.study import Fields
 from scenarios.app.study.yaml_document import read_document
 
+Folders = Mapping[str, Path]
+"""scenario -> the folder of its runs"""
+Labelled = Mapping[str, Mapping[int, Fields]]
+"""label -> seed -> summary of its run"""
+
 if TYPE_CHECKING:
     import pandas
 
