@@ -173,7 +173,7 @@ def find_kernel_peak_offset_m(
         high = along[1:]
         weight = np.where((low > 1e-9) & (high > 1e-9), low * high, 0.0)
         ratio = np.divide(high, low, out=np.ones_like(low), where=weight > 0)
-        total = weight.sum()
+        total = weight.sum() or np.nan  # no place where the kernel is large
         slope = (weight * np.log(ratio)).sum() / total / _measure_step_m(axis)
         middle = (weight.sum(axis=1) @ (axis[:-1] + axis[1:])) / 2 / total
         place[k] = middle + slope * bandwidth_m**2
