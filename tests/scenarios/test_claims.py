@@ -234,6 +234,12 @@ def test_a_failure_that_hangs_on_an_unprinted_setting_is_not_comparable(tmp_path
     verdict = evaluate_claim(hanging, runs(8, a=[2, 2.1], b=[1, 1.2]))
     assert verdict.verdict == UNLIKE
     assert verdict.reason.startswith("not printed: the network; with ours it does not hold (an eff")
+    useless = runs(8, a=[1], b=[2])
+    for one in useless["b"].values():
+        one["utility.useful"] = False
+    verdict = evaluate_claim(hanging, useless)
+    assert verdict.verdict == UNLIKE
+    assert "not printed: the network; the model is not useful in 8 of 8 runs" in verdict.reason
 
 
 def test_a_gain_is_compared_per_unit_of_what_it_costs(tmp_path):
