@@ -51,12 +51,12 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.statistics import group_by_label
 from scenarios.app.results.summary_keys import BY_KEY
-from scenarios.app.study import Fields
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.yaml_document import read_document
 
 Folders = Mapping[str, Path]
 """scenario -> the folder of its runs"""
-Labelled = Mapping[str, Mapping[int, Fields]]
+Labelled = Mapping[str, Mapping[int, Record]]
 """label -> seed -> summary of its run"""
 
 if TYPE_CHECKING:
