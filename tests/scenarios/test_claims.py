@@ -358,6 +358,8 @@ kind: ratio, labels: [a, b, c]                    labels
 kind: curve, bound: null, labels: [a, b, c]       pairs
 kind: ratio, bound: 0, labels: [a, b]             above 0
 kind: between                                     upper
+kind: between, upper: 1                           upper: must be above the bound of 1
+kind: alike, bound: null, labels: [a, a]          one stands twice
 kind: within, bound: null                         value
 kind: order, bound: null, labels: [a, b], given: a.b  no summary has a key 'a.b'
 kind: exceeds, bound: null, key: NAMED, other: KEY  KEY is in m, and NAMED in %

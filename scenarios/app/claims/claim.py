@@ -75,8 +75,8 @@ class MedianBounds:
         return OPEN
 
     def compute_detectable_effect(self) -> float:
-        """Compute the least distance of a median from its bound that HOLDS would be the verdict on
-        in 19 of 20 plays, if seeds differ by a normal law with the standard deviation of ours.
+        """Compute the least distance of a median from its bound at which 19 of 20 plays would end
+        with HOLDS, if seeds differ by a normal law with the standard deviation of ours.
 
         It is s Phi^-1(1 - q) with P(Bin(n, q) < k) = 0.95. NaN of fewer than two finite values.
         """
@@ -162,6 +162,10 @@ class ClaimRule(Part):
             )
         if self.kind == "curve" and len(self.labels) % 2:
             raise ValueError("labels: a rule of kind curve needs pairs")
+        if self.kind != "curve" and len(set(self.labels)) < len(self.labels):
+            raise ValueError("labels: one stands twice; leave it out")
+        if self.upper <= self.bound:
+            raise ValueError(f"upper: must be above the bound of {self.bound:g}")
         if self.kind == "ratio" and self.bound <= 0:
             raise ValueError("bound: must be above 0")
         units = [_get_unit(key) for key in (*self.keys, *filter(None, [self.given]))]

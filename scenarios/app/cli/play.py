@@ -455,7 +455,7 @@ def check_claims_from_options(args: Namespace) -> None:
         judged = evaluate_claims(claims, places, failures)
         write_verdicts(out / CLAIMS, judged)
     verdicts, old = merge_kept_verdicts(kept, published.claims, judged, writes=out is not None)
-    points = collect_figures(source, out, all_places)
+    points = collect_figures(source, out, all_places) if page or out else ()
     if page:
         drawn = draw_figures(points, page.with_suffix(""))
         write_page(page, build_papers_page(verdicts, published.unplayed, drawn))
