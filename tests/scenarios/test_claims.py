@@ -240,6 +240,10 @@ def test_a_failure_that_hangs_on_an_unprinted_setting_is_not_comparable(tmp_path
     verdict = evaluate_claim(hanging, useless)
     assert verdict.verdict == UNLIKE
     assert "not printed: the network; the model is not useful in 8 of 8 runs" in verdict.reason
+    neither = runs(8, a=[1, 4], b=[2, 3])
+    for one in neither["b"].values():
+        one["utility.useful"] = False
+    assert evaluate_claim(hanging, neither).verdict == OPEN  # nothing contradicts the print
 
 
 def test_a_gain_is_compared_per_unit_of_what_it_costs(tmp_path):
