@@ -24,11 +24,16 @@ from scenarios.app.claims.claim import (
     OPEN,
     UNLIKE,
     MedianBounds,
+    Verdict,
     count_seeds_needed,
     read_claims,
     select_claims,
 )
-from scenarios.app.claims.evaluate import evaluate_claim, read_labelled_summaries
+from scenarios.app.claims.evaluate import (
+    evaluate_claim,
+    read_labelled_summaries,
+    select_quick_claims,
+)
 from scenarios.app.cli.commands import main
 from scenarios.app.result import run
 from scenarios.app.results.statistics import compute_median_interval
@@ -216,6 +221,26 @@ def test_a_comparison_at_unequal_conditions_is_none(tmp_path):
     assert judge((2, 1), (10, 30)).verdict == UNLIKE
 
 
+def test_minutes_buy_the_scenarios_that_decide_most_for_them(tmp_path):
+    """Of a (4 minutes, 2 claims), b (5, 1) and c (1, none that can be decided)."""
+    names = {"a": "campus", "b": "town", "c": "city", "d": "replay"}
+    order_of = {"kind": "order", "key": KEY, "labels": ["a", "b"]}
+    known = []
+    for n, (scenario, minutes, private) in enumerate(
+        [("a", "4", ""), ("a", "4", ""), ("b", "5", ""), ("c", "1", "its data"), ("d", "", "")]
+    ):
+        missing = {"missing": private} if private else {}
+        path = claim_file(
+            tmp_path, entry(order_of, id=f"n{n}", scenario=names[scenario], **missing)
+        )
+        known.append(Verdict(read_claims(path).claims[0], HOLDS, minutes=minutes))
+    for minutes, chosen in ((10, "aabc"), (9, "aab"), (8.9, "aac"), (4.5, "aa"), (1.5, "c")):
+        quick = select_quick_claims(known, minutes)
+        assert [one.scenario for one in quick] == [names[letter] for letter in chosen]
+    with pytest.raises(BadInput, match="no scenario is known to be played in so few"):
+        select_quick_claims(known, 0.5)
+
+
 def test_what_is_missing_in_print_makes_a_claim_not_comparable(tmp_path):
     path = claim_file(tmp_path, entry(GOOD, missing="its data are private"))
     private = read_claims(path).claims[0]
@@ -240,7 +265,7 @@ def test_a_failure_that_hangs_on_an_unprinted_setting_is_not_comparable(tmp_path
     verdict = evaluate_claim(hanging, useless)
     assert verdict.verdict == UNLIKE
     assert "not printed: the network; the model is not useful in 8 of 8 runs" in verdict.reason
-    neither = runs(8, a=[1, 4], b=[2, 3])
+    neither = runs(8, a=[1, 4], b=[2, 3.4])
     for one in neither["b"].values():
         one["utility.useful"] = False
     assert evaluate_claim(hanging, neither).verdict == OPEN  # nothing contradicts the print
