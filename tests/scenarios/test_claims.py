@@ -109,9 +109,11 @@ no-more-than  other: OTHER, margin: 4              a: [55, 55]                  
 no-more-than  other: OTHER                         a: [49, 60]                                undecided
 within        value: 15                            a: [14, 16]                                holds
 within        value: 15                            a: [20, 21]                                does not hold
+within        value: 15                            a: [12, 13]                                does not hold
 within        value: 15                            a: [10, 20]                                undecided
 order         labels: [a, b, c]                    c: [30, 90], b: [20, 50], a: [10, 40]      holds
 order         labels: [a, b, c]                    c: [30, 30], b: [10, 10], a: [10, 10]      does not hold
+order         labels: [a, b, c]                    a: [10, 30], b: [20, 20], c: [5, 6]        does not hold
 order         labels: [a, b]                       a: [94.9, 93, 95], b: [94.93, 92, 96]      undecided
 order         labels: [a, b]                       a: [10, 10, 10], b: [null, null, 20]       holds
 curve         labels: [a, b, a, c]                 a: [1, 2], b: [2, 3], c: [3, 2.5]          holds
