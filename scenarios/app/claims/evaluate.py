@@ -290,7 +290,7 @@ def _decide(claim: Claim, runs: Labelled) -> tuple[str, str]:
     if share := _describe_useless_models(rule, runs, pairs):
         alone = "stays undecided" if word == OPEN else word
         reason = f"the model is not useful in {share}; with all models it {alone}"
-        if claim.unprinted and word != OPEN:
+        if claim.unprinted:
             return UNLIKE, f"not printed: {claim.unprinted}; {reason}"
         return OPEN, reason
     if word == OPEN:
