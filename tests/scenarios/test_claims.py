@@ -223,6 +223,16 @@ def test_a_comparison_at_unequal_conditions_is_none(tmp_path):
     assert judge((2, 1), (10, 30)).verdict == UNLIKE
 
 
+def test_of_two_maps_that_are_compared_the_better_must_be_useful(tmp_path):
+    rule = {"kind": "order", "key": "utility.rmse_db", "labels": ["a", "b"]}
+    better = read_claims(claim_file(tmp_path, entry(rule))).claims[0]
+    for useless, verdict in (("b", HOLDS), ("a", OPEN)):
+        outcome = runs(8, a=[5, 6], b=[20, 21])
+        for one in outcome[useless].values():
+            one["utility.useful"] = False
+        assert evaluate_claim(better, outcome).verdict == verdict
+
+
 def test_minutes_buy_the_scenarios_that_decide_most_for_them(tmp_path):
     """Of a (4 minutes, 2 claims), b (5, 1) and c (1, none that can be decided)."""
     names = {"a": "campus", "b": "town", "c": "city", "d": "replay"}

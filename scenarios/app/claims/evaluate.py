@@ -367,16 +367,20 @@ def _describe_half(flags: Sequence[bool], label: str) -> str:
 def _list_low_leakage(
     rule: ClaimRule, runs: Labelled, pairs: Sequence[tuple[str, str]]
 ) -> Sequence[str]:
-    """List the labels whose low leakage is taken for privacy: of a pair the one with less of it.
+    """List the labels whose low leakage is taken for privacy, of a pair the one with less of it; and
+    of a pair of models the better one.
 
     That an error is at most some metres, that few estimates diverge, that two attacks agree, or
     that at least some share of homes is found, is real with any model.
     """
     measure = find_measure(rule.key)
-    if measure is None or measure.group != "attack" or rule.kind == "alike":
+    if measure is None or rule.kind == "alike":
+        return ()
+    leaks = measure.group == "attack"
+    if not leaks and not measure.key.startswith("utility."):
         return ()
     if rule.pairs:
-        sign = 1 if measure.better == "low" else -1
+        sign = 1 if (measure.better == "low") == leaks else -1
         return [
             max(pair, key=lambda label: sign * _compute_median(runs[label], rule.key))
             for pair in pairs
@@ -386,4 +390,4 @@ def _list_low_leakage(
         real = measure.key.endswith(".diverged.percent") or measure.unit in ("m", "m^0.5")
     if rule.kind in ("at-least", "exceeds"):
         real = "_located." in measure.key and measure.unit == "%"
-    return () if real else tuple(runs)
+    return () if real or not leaks else tuple(runs)
