@@ -367,8 +367,8 @@ def _describe_half(flags: Sequence[bool], label: str) -> str:
 def _list_low_leakage(
     rule: ClaimRule, runs: Labelled, pairs: Sequence[tuple[str, str]]
 ) -> Sequence[str]:
-    """List the labels whose low leakage is taken for privacy, of a pair the one with less of it; and
-    of a pair of models the better one.
+    """List the labels whose low leakage is taken for privacy, of a pair the one with less of it;
+    and of a pair of models the better one.
 
     That an error is at most some metres, that few estimates diverge, that two attacks agree, or
     that at least some share of homes is found, is real with any model.
