@@ -331,7 +331,7 @@ def _describe_useless_models(
     """Find a label half of whose models are not useful, of those whose leakage is taken for low;
     `pairs` are those that decide.
     """
-    for label in _list_low_leakage(rule, runs, pairs):
+    for label in _list_trusted_models(rule, runs, pairs):
         useless = [run.get("utility.useful") is False for run in runs[label].values()]
         if share := _describe_half(useless, label):
             return share
@@ -364,11 +364,11 @@ def _describe_half(flags: Sequence[bool], label: str) -> str:
     return f"{sum(flags)} of {format_count(len(flags), 'run')} of “{label}”"
 
 
-def _list_low_leakage(
+def _list_trusted_models(
     rule: ClaimRule, runs: Labelled, pairs: Sequence[tuple[str, str]]
 ) -> Sequence[str]:
-    """List the labels whose low leakage is taken for privacy, of a pair the one with less of it;
-    and of a pair of models the better one.
+    """List the labels whose models must be useful: of a pair the one that leaks less, or the better
+    of two models.
 
     That an error is at most some metres, that few estimates diverge, that two attacks agree, or
     that at least some share of homes is found, is real with any model.
