@@ -167,6 +167,8 @@ class Page:
     def scenario(self, block):
         """A whole scenario is loaded as it is, a fragment in its place in another."""
         data = parse_document(block.text, block.place).data
+        if "claims" in data:
+            return  # read by the next block
         if "title" in data:
             path = self.folder / "block.yaml"
             path.write_text(block.text)

@@ -206,9 +206,9 @@ class ClaimRule(Part):
         """Pairs of labels of which the first is said to be below the second; alike ones too."""
         if self.kind == "curve":
             return [*zip(self.labels[::2], self.labels[1::2], strict=True)]
-        if self.kind in ("order", "alike"):
+        if self.kind == "order":
             return [*pairwise(self.labels)]
-        return [(self.labels[1], self.labels[0])] if self.kind == "ratio" else []
+        return [(self.labels[1], self.labels[0])] if self.kind in ("ratio", "alike") else []
 
     @property
     def n_seeds(self) -> int:
@@ -319,6 +319,8 @@ class Claim(Part):
             raise ValueError(
                 "value: a rule of kind within needs the one printed value that it compares with"
             )
+        if isinstance(self.value, tuple) and len(self.value) != len(self.rule.labels):
+            raise ValueError("value: give one number, or one for each label of the rule")
         if self.adapted:
             _get_unit(self.adapted)
         return self

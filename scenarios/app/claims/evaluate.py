@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -201,10 +202,15 @@ def evaluate_claim(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
     labels = rule.labels or tuple(runs)
     word = reason = ""
     compared = {label: runs[label] for label in labels if label in runs}
+    seeds = sorted(set.intersection(*map(set, compared.values()))) if compared else []
+    if seeds:
+        compared = {label: {s: of_label[s] for s in seeds} for label, of_label in compared.items()}
     if not runs:
         word, reason = OPEN, f"no run: {why_none or claim.scenario}"
     elif lost := [label for label in labels if label not in runs]:
         word, reason = OPEN, f"no run: no label “{lost[0]}” in {claim.scenario}"
+    elif not seeds:
+        word, reason = OPEN, "no seed has runs of every label"
     if claim.missing:
         word, reason = UNLIKE, claim.missing
     ours = []
@@ -217,13 +223,8 @@ def evaluate_claim(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
             adapted.append(f"{label}: {format_seed_values(summaries, claim.adapted)}")
     if not word:
         word, reason = _decide(claim, compared)
-    n_seeds = str(len(_find_shared_seeds(compared))) if compared else ""
+    n_seeds = str(len(seeds)) if compared else ""
     return Verdict(claim, word, reason, "; ".join(ours) or "-", "; ".join(adapted), n_seeds)
-
-
-def _find_shared_seeds(runs: Labelled) -> list[int]:
-    """Find the seeds with runs of every label."""
-    return sorted(set.intersection(*map(set, runs.values())))
 
 
 # -- a table of verdicts that is kept
@@ -239,7 +240,7 @@ def merge_kept_verdicts(
     """
     rows = {}
     if path and describe_file_kind(path):
-        for row in read_csv_rows(path, "move it"):
+        for row in read_csv_rows(path, "move it") or [{}]:
             if not {"id", *DECIDED} <= set(row):
                 raise BadInput(
                     f"{path}: is no table of verdicts; move it, and give the command again"
@@ -262,7 +263,9 @@ def merge_kept_verdicts(
 
 
 def _decide(claim: Claim, runs: Labelled) -> tuple[str, str]:
-    """Decide what the runs of the labels of a claim say, and why it stays undecided."""
+    """Decide what the runs of the labels of a claim, of the same seeds, say, and why it stays
+    undecided.
+    """
     rule = claim.rule
     for label, runs_by_seed in runs.items():
         for key in rule.keys:
@@ -270,29 +273,21 @@ def _decide(claim: Claim, runs: Labelled) -> tuple[str, str]:
                 [np.isnan(read_value(run, key)) for run in runs_by_seed.values()], label
             ):
                 return OPEN, f"{key} is null in {share}"
-    seeds = _find_shared_seeds(runs)
-    if not seeds:
-        return OPEN, "no seed has runs of every label"
     values = np.array(
         [
-            [[read_value(by_seed[seed], key) for seed in seeds] for by_seed in runs.values()]
+            [[read_value(run, key) for run in of_label.values()] for of_label in runs.values()]
             for key in rule.keys
         ]
     )
     printed = claim.value if isinstance(claim.value, float) else np.nan
     statements = rule.build_median_bounds(values, printed)
-    if any(2 * np.isnan(statement.values).sum() > len(seeds) for statement in statements):
+    if any(2 * np.isnan(s.values).sum() > len(s.values) for s in statements):
         return OPEN, "with more than half of the seeds the estimates of both labels diverged"
     words = [statement.decide(len(statements)) for statement in statements]
     word = next((w for w in (FAILS, OPEN) if w in words), HOLDS)
     decisive = words.index(word)
-    pairs = [pair for pair, of_pair in zip(rule.pairs, words, strict=False) if of_pair == word]
-    if share := _describe_useless_models(rule, runs, pairs):
-        alone = "stays undecided" if word == OPEN else word
-        reason = f"the model is not useful in {share}; with all models it {alone}"
-        if claim.unprinted:
-            return UNLIKE, f"not printed: {claim.unprinted}; {reason}"
-        return OPEN, reason
+    if doubt := _doubt_useless_models(claim, runs, word, statements):
+        return doubt
     if word == OPEN:
         low, high, _, coverage = compute_median_interval(statements[decisive].values)
         n = statements[decisive].estimate_seeds(len(statements))
@@ -325,17 +320,43 @@ def _confirm_failure(
     return FAILS, control
 
 
-def _describe_useless_models(
-    rule: ClaimRule, runs: Labelled, pairs: Sequence[tuple[str, str]]
-) -> str:
-    """Find a label half of whose models are not useful, of those whose leakage is taken for low;
-    `pairs` are those that decide.
+def _doubt_useless_models(
+    claim: Claim, runs: Labelled, word: str, statements: Sequence[MedianBounds]
+) -> tuple[str, str] | None:
+    """Doubt a verdict that takes the leakage of a label for low, at least half of whose models are
+    not useful; None where none does, or where one statement fails without.
+
+    An open one is doubted only where it could not hold with more seeds either.
     """
-    for label in _list_trusted_models(rule, runs, pairs):
-        useless = [run.get("utility.useful") is False for run in runs[label].values()]
+    measure = find_measure(claim.rule.key)
+    if measure is None or measure.group != "attack":
+        return None
+    found = []
+    pairs = claim.rule.pairs or [("", label) for label in runs]
+    for statement, pair in zip(statements, pairs, strict=False):
+        if word == FAILS:
+            if statement.decide(len(statements)) != FAILS:
+                continue
+            is_high = np.nanmedian(statement.values) > statement.high
+        else:
+            is_high = statement.high == np.inf
+        label = pair[bool(is_high) == (measure.better == "low")]
+        if word != FAILS and claim.rule.kind in ("alike", "between", "within"):
+            label = "" if pair[0] else pair[1]
+        useless = [run.get("utility.useful") is False for run in runs.get(label, {}).values()]
         if share := _describe_half(useless, label):
-            return share
-    return ""
+            settled = MedianBounds(np.array(useless, dtype=float), 1.0).decide() == HOLDS
+            found.append((settled, share))
+        elif word == FAILS:
+            return None
+    if not found:
+        return None
+    settled, share = max(found, key=itemgetter(0))
+    reason = f"the model is not useful in {share}; with all models it "
+    if claim.unprinted and (settled or word == FAILS):
+        reason += "stays undecided" if word == OPEN else word
+        return UNLIKE, f"not printed: {claim.unprinted}; {reason}"
+    return None if word == OPEN else (OPEN, reason + word)
 
 
 def _describe_unlike_ends(rule: ClaimRule, runs: Labelled, word: str) -> str:
@@ -359,35 +380,6 @@ def _compute_median(runs_by_seed: Mapping[int, Record], key: str) -> float:
 
 def _describe_half(flags: Sequence[bool], label: str) -> str:
     """Say for how many runs of a label something holds; empty where for less than half of them."""
-    if 2 * sum(flags) < len(flags):
+    if 2 * sum(flags) < max(len(flags), 1):
         return ""
     return f"{sum(flags)} of {format_count(len(flags), 'run')} of “{label}”"
-
-
-def _list_trusted_models(
-    rule: ClaimRule, runs: Labelled, pairs: Sequence[tuple[str, str]]
-) -> Sequence[str]:
-    """List the labels whose models must be useful: of a pair the one that leaks less, or the better
-    of two models.
-
-    That an error is at most some metres, that few estimates diverge, that two attacks agree, or
-    that at least some share of homes is found, is real with any model.
-    """
-    measure = find_measure(rule.key)
-    if measure is None or rule.kind == "alike":
-        return ()
-    leaks = measure.group == "attack"
-    if not leaks and not measure.key.startswith("utility."):
-        return ()
-    if rule.pairs:
-        sign = 1 if (measure.better == "low") == leaks else -1
-        return [
-            max(pair, key=lambda label: sign * _compute_median(runs[label], rule.key))
-            for pair in pairs
-        ]
-    real = False
-    if rule.kind == "at-most":
-        real = measure.key.endswith(".diverged.percent") or measure.unit in ("m", "m^0.5")
-    if rule.kind in ("at-least", "exceeds"):
-        real = "_located." in measure.key and measure.unit == "%"
-    return () if real or not leaks else tuple(runs)

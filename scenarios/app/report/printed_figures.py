@@ -107,10 +107,15 @@ def _compute_values(runs: Labelled, row: Row, key: str) -> FloatArray:
 
 
 def draw_figures(points: Points, folder: Path) -> list[tuple[Row, Path]]:
-    """Draw each figure; returns its first point and its file."""
+    """Draw each figure; returns its first point and its file. BadInput: no place for them."""
     drawn = []
-    if points:
-        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        if points:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(
+            f"{folder}: cannot be made ({error.strerror}); give --page another place"
+        ) from None
     for name, rows in group_by_label((row["file"], row) for row in points).items():
         text = render_template("figure.xml", rows=rows, assign_styles=assign_styles, log10=log10)
         drawn.append((rows[0], write_page(folder / f"{name}.svg", text)))
