@@ -328,21 +328,12 @@ def _doubt_useless_models(
 
     An open one is doubted only where it could not hold with more seeds either.
     """
-    measure = find_measure(claim.rule.key)
-    if measure is None or measure.group != "attack":
-        return None
     found = []
     pairs = claim.rule.pairs or [("", label) for label in runs]
     for statement, pair in zip(statements, pairs, strict=False):
-        if word == FAILS:
-            if statement.decide(len(statements)) != FAILS:
-                continue
-            is_high = np.nanmedian(statement.values) > statement.high
-        else:
-            is_high = statement.high == np.inf
-        label = pair[bool(is_high) == (measure.better == "low")]
-        if word != FAILS and claim.rule.kind in ("alike", "between", "within"):
-            label = "" if pair[0] else pair[1]
+        if word == FAILS and statement.decide(len(statements)) != FAILS:
+            continue
+        label = _find_low_leakage(claim.rule, statement, pair, word == FAILS)
         useless = [run.get("utility.useful") is False for run in runs.get(label, {}).values()]
         if share := _describe_half(useless, label):
             settled = MedianBounds(np.array(useless, dtype=float), 1.0).decide() == HOLDS
@@ -357,6 +348,25 @@ def _doubt_useless_models(
         reason += "stays undecided" if word == OPEN else word
         return UNLIKE, f"not printed: {claim.unprinted}; {reason}"
     return None if word == OPEN else (OPEN, reason + word)
+
+
+def _find_low_leakage(
+    rule: ClaimRule, statement: MedianBounds, pair: tuple[str, str], fails: bool
+) -> str:
+    """Find the label whose leakage is low by a statement that holds, or fails; empty for none.
+
+    `pair`: the labels with which its quantity falls, and rises.
+    """
+    measure = find_measure(rule.key)
+    if measure is None or measure.group != "attack":
+        return ""
+    if fails:
+        is_high = bool(np.nanmedian(statement.values) > statement.high)
+    elif rule.kind in ("alike", "between", "within"):
+        return "" if pair[0] else pair[1]
+    else:
+        is_high = statement.high == np.inf
+    return pair[is_high == (measure.better == "low")]
 
 
 def _describe_unlike_ends(rule: ClaimRule, runs: Labelled, word: str) -> str:

@@ -442,7 +442,8 @@ def check_claims_from_options(args: Namespace) -> None:
         kept = Path(args.keep)
     if args.minutes:
         known, _ = merge_kept_verdicts(kept or BUNDLED_VERDICTS, claims, [], writes=False)
-        claims = select_quick_claims(known, args.minutes * max(jobs, 1))
+        minutes = 0.9 * args.minutes * max(jobs, 1)  # the rest for starting
+        claims = select_quick_claims(known, minutes)
     judged: list[Verdict] = []
     out = None if args.out is None else Path(args.out)
     all_places = assign_folders(out, published.claims) if out else {}
