@@ -328,8 +328,8 @@ def test_a_useless_model_makes_low_leakage_doubtful(kind, key, bound, value, ver
 def test_one_sound_statement_refutes_and_one_doubted_leaves_open(tmp_path):
     rule = {"kind": "order", "key": KEY, "labels": ["a", "b", "c"]}
 
-    def judge(values, n_useless, **settings):
-        outcome = runs(8, **values)
+    def judge(values, n_useless, n_seeds=8, **settings):
+        outcome = runs(n_seeds, **values)
         for label, n in n_useless.items():
             for one in [*outcome[label].values()][:n]:
                 one["utility.useful"] = False
@@ -339,11 +339,13 @@ def test_one_sound_statement_refutes_and_one_doubted_leaves_open(tmp_path):
     falling, rising = ({"a": [9], "b": [5], "c": [1]}, {"a": [1], "b": [5], "c": [9]})
     assert judge(falling, {"a": 8}) == FAILS
     assert judge(falling, {"a": 8, "b": 8}) == OPEN
+    assert judge({"a": [9], "b": [5], "c": [7]}, {"a": 8}) == OPEN
     for n in (0, 3, 6, 8):
         assert judge(falling, {"a": n, "b": n}, unprinted="the network") == UNLIKE
     for n_b, n_c in ((6, 8), (8, 6)):
         assert judge(rising, {"b": n_b, "c": n_c}, unprinted="the network") == UNLIKE
     assert judge(rising, {"b": 6}, unprinted="the network") == OPEN
+    assert judge(rising, {"b": 12, "c": 9}, n_seeds=12, unprinted="the network") == UNLIKE
 
 
 def test_only_seeds_that_all_labels_share_count(tmp_path):
@@ -708,9 +710,11 @@ def test_kept_verdicts_stay_while_their_claims_state_the_same(
     assert "(one): its &lt;b&gt;town&lt;/b&gt; \\|" in page.read_text()
     assert len(kept.read_text().splitlines()) == 2
 
-    kept.write_text("a,b\n1,2\n")
-    assert main(command) == 2
-    assert "is no table of verdicts" in capsys.readouterr().err
+    for text in ("a,b\n1,2\n", "a,b\n", ""):
+        kept.write_text(text)
+        assert main(command) == 2
+        assert "is no table of verdicts" in capsys.readouterr().err
+        assert kept.read_text() == text
 
 
 WORDS = """
@@ -748,6 +752,15 @@ def test_bad_commands_are_one_line_and_2(file, tmp_path, capsys):
         assert capsys.readouterr().err.count("\n") == 1
     assert main(["claims", "--file", str(tmp_path / "none.yaml")]) == 2
     assert "No such file" in capsys.readouterr().err
+    (tmp_path / "taken").write_text("a file")
+    assert main(["claims", "--page", str(tmp_path / "taken/papers.md")]) == 2
+    assert "taken/papers: cannot be made (Not a directory)" in capsys.readouterr().err
+
+
+def test_printed_values_are_one_for_each_label(tmp_path):
+    rule = {"kind": "order", "key": KEY, "labels": ["a", "b"]}
+    with pytest.raises(BadInput, match="value: give one number, or one for each label"):
+        read_claims(claim_file(tmp_path, entry(rule, value=[1, 2, 3])))
 
 
 def test_the_command_lists_claims(capsys):
